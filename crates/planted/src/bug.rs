@@ -5,6 +5,8 @@
 pub enum Bug {
     /// A torn group is accepted as whole when a log is opened.
     TornTailAccepted,
+    /// A win that comes after its deadline is paid.
+    LateWinTaken,
     /// An answer leaves when its group is submitted, not when it is durable.
     ReplyBeforeSync,
     /// A replay forgets which ids were used.

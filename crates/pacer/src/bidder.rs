@@ -1,0 +1,433 @@
+//! Answers bid requests on one worker.
+//!
+//! ```text
+//!   request ─▶ campaign? ─▶ flight? ─▶ key? ─▶ throttle? ─▶ price ≤ cap? ─▶ user? ─▶ lease? ─▶ price, token
+//!                 └───────────┴──────────┴─────────┴─────────────┴────────────┴────────┴─▶ no bid, and why
+//! ```
+//!
+//! Promise: all bids of a lease together cost at most its amount. A request is answered without waiting, without
+//! allocating, and by what this worker knows: plans, throttles and leases come as [`Update`]s, and what was used goes
+//! back as a [`Report`].
+//!
+//! Invariant: chance comes from the request's id. The same requests under the same updates get the same answers.
+
+use std::sync::Arc;
+
+use tidegate_machines::TimeMs;
+
+use crate::frequency::FrequencyTable;
+use crate::machine::LeaseId;
+use crate::plan::{Flight, FrequencyCap, Plan};
+use crate::token::{Bid, TOKEN_BYTES, TokenKey};
+use crate::units::{BudgetMicros, PriceMicros};
+
+/// One request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BidRequest {
+    /// Of the auction.
+    pub id: u64,
+    /// The campaign's number.
+    pub campaign: u32,
+    /// Hash of the user; 0: unknown.
+    pub user: u64,
+    /// Hash of what the impression is about; 0: none.
+    pub key: u64,
+    /// What the client would bid; 0: what the campaign bids.
+    pub price: PriceMicros,
+}
+
+/// A bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// What is bid.
+    pub price: PriceMicros,
+    /// Comes back with the win.
+    pub token: [u8; TOKEN_BYTES],
+}
+
+/// Why there is no bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum NoBid {
+    /// No campaign has this number.
+    CampaignUnknown,
+    /// It is paused, or none of its flights is under way.
+    NotInFlight,
+    /// The key is none of those that it is aimed at.
+    NotTargeted,
+    /// The strategy lets this one pass.
+    Throttled,
+    /// The user has seen it as often as may be.
+    FrequencyCapped,
+    /// No money is leased.
+    NoLease,
+    /// The client would bid more than the campaign may.
+    PriceAboveCap,
+}
+
+impl NoBid {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [NoBid; 7] = [
+        NoBid::CampaignUnknown,
+        NoBid::NotInFlight,
+        NoBid::NotTargeted,
+        NoBid::Throttled,
+        NoBid::FrequencyCapped,
+        NoBid::NoLease,
+        NoBid::PriceAboveCap,
+    ];
+
+    /// Its name at the doors and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NoBid::CampaignUnknown => "campaign_unknown",
+            NoBid::NotInFlight => "not_in_flight",
+            NoBid::NotTargeted => "not_targeted",
+            NoBid::Throttled => "throttled",
+            NoBid::FrequencyCapped => "frequency_capped",
+            NoBid::NoLease => "no_lease",
+            NoBid::PriceAboveCap => "price_above_cap",
+        }
+    }
+}
+
+/// What of a plan a bidder needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aim {
+    /// When it runs; empty while it is paused.
+    pub flights: Box<[Flight]>,
+    /// The most that is bid.
+    pub price_max: PriceMicros,
+    /// What it is aimed at; empty for everything.
+    pub keys: Box<[u64]>,
+    /// How often for one user.
+    pub frequency: Option<FrequencyCap>,
+}
+
+impl Aim {
+    /// Of a plan.
+    pub fn of(plan: &Plan) -> Aim {
+        Aim {
+            flights: if plan.paused { [].into() } else { plan.flights.clone().into() },
+            price_max: plan.price_micros,
+            keys: plan.keys.clone().into(),
+            frequency: plan.frequency,
+        }
+    }
+}
+
+/// What a bidder is told.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// Campaigns that have other aims from now on, or none any more.
+    pub aims: Vec<(u32, Option<Arc<Aim>>)>,
+    /// Shares of requests that are bid on.
+    pub throttles: Vec<Throttled>,
+    /// Money to bid with, in the place of what there was.
+    pub grants: Vec<Grant>,
+    /// Campaigns whose leases are to be given back.
+    pub revoked: Vec<u32>,
+}
+
+/// How one campaign is throttled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Throttled {
+    /// Its number.
+    pub campaign: u32,
+    /// The share of requests that is bid on, from 0 to 1.
+    pub share: f64,
+    /// What of the price is bid, from 0 to 1.
+    pub shade: f64,
+}
+
+/// Money to bid with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The campaign's number.
+    pub campaign: u32,
+    /// The lease, which no other worker has.
+    pub lease: LeaseId,
+    /// How much.
+    pub amount: BudgetMicros,
+}
+
+/// What a bidder tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Campaigns that were asked for since the last report.
+    pub used: Vec<Used>,
+    /// Leases on which nothing more is bid.
+    pub retired: Vec<Retired>,
+    /// Requests for campaigns that nobody knows.
+    pub unknown: u64,
+}
+
+/// What was asked of one campaign since the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Its number.
+    pub campaign: u32,
+    /// Bids that were made.
+    pub bids: u32,
+    /// What they reserve.
+    pub reserved: BudgetMicros,
+    /// Requests without a bid, by reason.
+    pub no_bids: [u32; NoBid::ALL.len()],
+    /// What is left of its lease.
+    pub left: BudgetMicros,
+}
+
+/// A lease on which nothing more is bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retired {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Bids that were made on it.
+    pub bids: u32,
+    /// When the last one may have been made.
+    pub at: TimeMs,
+}
+
+/// A campaign as bids see it: two lines of the cache.
+#[repr(align(128))]
+struct Slot {
+    /// The flight under way, or the next one.
+    starts: u64,
+    ends: u64,
+    /// A request is bid on if the upper half of its hash is below this.
+    threshold: u64,
+    lease: LeaseId,
+    left: u64,
+    /// The next bid's number in the lease.
+    number: u32,
+    price_max: u32,
+    /// What is bid of a price, in 65,536ths.
+    shade: u32,
+    /// There are keys or a frequency cap.
+    is_choosy: bool,
+    is_known: bool,
+    /// It stands in the list of those that were asked for.
+    is_used: bool,
+    bids: u32,
+    reserved: u64,
+    no_bids: [u32; NoBid::ALL.len()],
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot {
+            starts: 0,
+            ends: 0,
+            threshold: 0,
+            lease: LeaseId(0),
+            left: 0,
+            number: 0,
+            price_max: 0,
+            shade: SHADE_ONE,
+            is_choosy: false,
+            is_known: false,
+            is_used: false,
+            bids: 0,
+            reserved: 0,
+            no_bids: [0; NoBid::ALL.len()],
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Slot>() == 128);
+
+/// The whole of a price.
+const SHADE_ONE: u32 = 1 << 16;
+/// Every request is bid on.
+const THRESHOLD_ONE: u64 = 1 << 32;
+
+/// The bidder of one worker.
+pub struct Bidder {
+    worker: u16,
+    tokens: TokenKey,
+    users: Arc<FrequencyTable>,
+    now: TimeMs,
+    /// By number.
+    slots: Vec<Slot>,
+    aims: Vec<Option<Arc<Aim>>>,
+    used: Vec<u32>,
+    retired: Vec<Retired>,
+    unknown: u64,
+}
+
+impl Bidder {
+    /// Of a worker.
+    pub fn new(worker: u16, tokens: TokenKey, users: Arc<FrequencyTable>) -> Bidder {
+        Bidder {
+            worker,
+            tokens,
+            users,
+            now: TimeMs(0),
+            slots: Vec::new(),
+            aims: Vec::new(),
+            used: Vec::new(),
+            retired: Vec::new(),
+            unknown: 0,
+        }
+    }
+
+    /// It is now so late.
+    pub fn set_time(&mut self, now: TimeMs) {
+        self.now = now;
+    }
+
+    /// Answers a request.
+    #[inline]
+    pub fn bid(&mut self, request: &BidRequest) -> Result<Offer, NoBid> {
+        let now = self.now;
+        let Some(slot) = self.slots.get_mut(request.campaign as usize).filter(|slot| slot.is_known) else {
+            self.unknown += 1;
+            return Err(NoBid::CampaignUnknown);
+        };
+        if !slot.is_used {
+            slot.is_used = true;
+            self.used.push(request.campaign);
+        }
+        let offered = match now.0.wrapping_sub(slot.starts) < slot.ends.wrapping_sub(slot.starts) {
+            true => slot.offer(request, (&self.aims, &self.users, now)),
+            false => slot
+                .find_flight(self.aims[request.campaign as usize].as_deref(), now)
+                .and_then(|()| slot.offer(request, (&self.aims, &self.users, now))),
+        };
+        match offered {
+            Ok(price) => {
+                let (lease, number, worker) = (slot.lease, slot.number, self.worker);
+                slot.number += 1;
+                let bid = Bid { lease, number, price, at: now, worker };
+                Ok(Offer { price, token: self.tokens.sign(&bid) })
+            }
+            Err(why) => {
+                slot.no_bids[why as usize] += 1;
+                Err(why)
+            }
+        }
+    }
+
+    /// Does what it is told.
+    pub fn update(&mut self, update: &Update) {
+        for (campaign, aim) in &update.aims {
+            self.set_aim(*campaign, aim.clone());
+        }
+        for Throttled { campaign, share, shade } in &update.throttles {
+            if let Some(slot) = self.slots.get_mut(*campaign as usize) {
+                slot.threshold = (share.clamp(0.0, 1.0) * THRESHOLD_ONE as f64) as u64;
+                slot.shade = (shade.clamp(0.0, 1.0) * f64::from(SHADE_ONE)) as u32;
+            }
+        }
+        update.revoked.iter().for_each(|campaign| self.retire(*campaign));
+        for Grant { campaign, lease, amount } in &update.grants {
+            self.retire(*campaign);
+            match self.slots.get_mut(*campaign as usize).filter(|slot| slot.is_known) {
+                Some(slot) => (slot.lease, slot.left, slot.number) = (*lease, amount.0, 0),
+                None => self.retired.push(Retired { lease: *lease, bids: 0, at: self.now }),
+            }
+        }
+    }
+
+    /// What was used since the last report.
+    pub fn report(&mut self) -> Report {
+        let used = std::mem::take(&mut self.used).into_iter().map(|campaign| {
+            let slot = &mut self.slots[campaign as usize];
+            slot.is_used = false;
+            Used {
+                campaign,
+                bids: std::mem::take(&mut slot.bids),
+                reserved: BudgetMicros(std::mem::take(&mut slot.reserved)),
+                no_bids: std::mem::take(&mut slot.no_bids),
+                left: BudgetMicros(slot.left),
+            }
+        });
+        let used = used.collect();
+        Report { used, retired: std::mem::take(&mut self.retired), unknown: std::mem::take(&mut self.unknown) }
+    }
+
+    fn set_aim(&mut self, campaign: u32, aim: Option<Arc<Aim>>) {
+        let at = campaign as usize;
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, Slot::default);
+            self.aims.resize(at + 1, None);
+        }
+        if aim.is_none() {
+            self.retire(campaign);
+        }
+        let slot = &mut self.slots[at];
+        slot.is_known = aim.is_some();
+        (slot.starts, slot.ends) = (0, 0);
+        slot.price_max = aim.as_ref().map_or(0, |aim| aim.price_max.0);
+        slot.is_choosy = aim.as_ref().is_some_and(|aim| !aim.keys.is_empty() || aim.frequency.is_some());
+        self.aims[at] = aim;
+    }
+
+    /// Nothing more is bid on the campaign's lease.
+    fn retire(&mut self, campaign: u32) {
+        let Some(slot) = self.slots.get_mut(campaign as usize).filter(|slot| slot.lease != LeaseId(0)) else { return };
+        self.retired.push(Retired { lease: slot.lease, bids: slot.number, at: self.now });
+        (slot.lease, slot.left, slot.number) = (LeaseId(0), 0, 0);
+    }
+}
+
+impl Slot {
+    /// What is bid, of a campaign in flight.
+    #[inline]
+    fn offer(
+        &mut self,
+        request: &BidRequest,
+        (aims, users, now): (&[Option<Arc<Aim>>], &FrequencyTable, TimeMs),
+    ) -> Result<PriceMicros, NoBid> {
+        let aim = if self.is_choosy { aims[request.campaign as usize].as_deref() } else { None };
+        if let Some(aim) = aim
+            && !aim.keys.is_empty()
+            && !aim.keys.contains(&request.key)
+        {
+            return Err(NoBid::NotTargeted);
+        }
+        let chance = mixed(request.id ^ u64::from(request.campaign) << 32) >> 32;
+        if chance >= self.threshold {
+            return Err(NoBid::Throttled);
+        }
+        let wanted = if request.price.0 == 0 { self.price_max } else { request.price.0 };
+        if wanted > self.price_max {
+            return Err(NoBid::PriceAboveCap);
+        }
+        let price = ((u64::from(wanted) * u64::from(self.shade)) >> 16) as u32;
+        if price == 0 || self.left < u64::from(price) || self.number == u32::MAX {
+            return Err(NoBid::NoLease);
+        }
+        if let Some(cap) = aim.and_then(|aim| aim.frequency)
+            && request.user != 0
+            && !users.count(mixed(request.user ^ mixed(request.campaign.into())), cap, now)
+        {
+            return Err(NoBid::FrequencyCapped);
+        }
+        self.left -= u64::from(price);
+        self.reserved += u64::from(price);
+        self.bids += 1;
+        Ok(PriceMicros(price))
+    }
+
+    /// Finds the flight that is under way.
+    #[cold]
+    fn find_flight(&mut self, aim: Option<&Aim>, now: TimeMs) -> Result<(), NoBid> {
+        let flight = aim.and_then(|aim| aim.flights.iter().find(|flight| flight.is_at(now)));
+        let Flight { starts_ms, ends_ms } = *flight.ok_or(NoBid::NotInFlight)?;
+        (self.starts, self.ends) = (starts_ms, ends_ms);
+        Ok(())
+    }
+}
+
+/// A hash of a number: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+#[inline]
+pub fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests;

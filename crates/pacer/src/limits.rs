@@ -1,0 +1,38 @@
+//! Bounds, and the keys that set them.
+
+use tidegate_config::{Count, config};
+
+config! {
+    /// `[pacing]`.
+    pub struct PacingKeys in "pacing" {
+        shards: Count<u16> = 1, 1..=256, restart,
+            "shards of campaigns in a new directory; one that exists keeps its number, and a start with another is \
+             refused";
+        campaigns_max: Count<usize> = 20_000, 1..=1_000_000, restart, "campaigns of one shard";
+        win_deadline_ms: Count<u64> = 10_000, 100..=3_600_000, restart,
+            "how long after its bid a win counts; what bids reserve returns when it has passed";
+        lease_ms: Count<u64> = 1_000, 100..=60_000, restart,
+            "for about how long a worker leases the money of a campaign";
+    }
+}
+
+/// Bytes of a campaign's id.
+pub const ID_BYTES_MAX: usize = 64;
+/// Flights of a campaign.
+pub const FLIGHTS_MAX: usize = 64;
+/// Keys that a campaign is aimed at.
+pub const KEYS_MAX: usize = 64;
+/// Bytes of the name of an account or a zone.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Money of a campaign, in micros: what an account of the ledger can have.
+pub const BUDGET_MICROS_MAX: u64 = i64::MAX as u64;
+/// Leases of a shard that are not settled.
+pub const LEASES_MAX: usize = 1 << 20;
+/// Commands that may wait for a shard.
+pub const COMMANDS_WAITING_MAX: usize = 4_096;
+/// Their bytes.
+pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
+/// Bytes of a segment of a log.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+/// Bid requests, wins or losses of one frame.
+pub const ITEMS_MAX: usize = 256;

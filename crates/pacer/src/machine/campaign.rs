@@ -1,0 +1,116 @@
+//! A campaign: its plan, and what was spent of its money.
+
+use crate::plan::Plan;
+use crate::units::{BudgetMicros, Impressions};
+
+/// A campaign of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Campaign {
+    pub id: Box<str>,
+    pub plan: Plan,
+    /// The record that has changed plan or spending last.
+    pub changed: u64,
+    /// It has ended: no money is leased any more.
+    pub is_ended: bool,
+    /// Leases that are not settled.
+    pub leases: u32,
+    pub spent: BudgetMicros,
+    /// What wins of leases that are not closed may still cost.
+    pub exposed: BudgetMicros,
+    pub impressions: Impressions,
+    pub day: Day,
+}
+
+/// What was spent on one day, the last for which money was leased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Day {
+    /// Days since 1970 in the campaign's zone.
+    pub number: i32,
+    pub spent: BudgetMicros,
+    pub exposed: BudgetMicros,
+}
+
+/// A campaign as it is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CampaignView {
+    /// Its id.
+    pub id: Box<str>,
+    /// By which bid requests name it.
+    pub number: u32,
+    /// Its plan.
+    pub plan: Plan,
+    /// The record that has changed it last.
+    pub changed: u64,
+    /// It has ended.
+    pub is_ended: bool,
+    /// Leases that are not settled.
+    pub leases: u32,
+    /// What wins have cost.
+    pub spent: BudgetMicros,
+    /// What wins of bids that were made may still cost, at most.
+    pub exposed: BudgetMicros,
+    /// The day for which money was leased last: days since 1970 in the campaign's zone.
+    pub day: i32,
+    /// What wins of that day have cost.
+    pub day_spent: BudgetMicros,
+    /// What wins of bids of that day may still cost, at most.
+    pub day_exposed: BudgetMicros,
+    /// Wins.
+    pub impressions: Impressions,
+}
+
+impl Campaign {
+    /// A new one.
+    pub fn new(id: Box<str>, plan: Plan, changed: u64) -> Campaign {
+        Campaign {
+            id,
+            plan,
+            changed,
+            is_ended: false,
+            leases: 0,
+            spent: BudgetMicros::ZERO,
+            exposed: BudgetMicros::ZERO,
+            impressions: Impressions::default(),
+            day: Day::default(),
+        }
+    }
+
+    /// What may be leased in all.
+    pub fn budget_left(&self) -> BudgetMicros {
+        self.plan.budget_micros.left_behind(self.spent + self.exposed)
+    }
+
+    /// What may be leased on a day; `None` if no cap says so.
+    pub fn day_left(&self, day: i32) -> Option<BudgetMicros> {
+        let used = if day > self.day.number { BudgetMicros::ZERO } else { self.day.spent + self.day.exposed };
+        self.plan.daily_micros.map(|cap| cap.left_behind(used))
+    }
+
+    /// Money is leased on a day. Returns for which day it counts: one before the last day counts for that.
+    pub fn lease(&mut self, amount: BudgetMicros, day: i32) -> i32 {
+        if day > self.day.number {
+            self.day = Day { number: day, ..Day::default() };
+        }
+        self.leases += 1;
+        self.exposed += amount;
+        self.day.exposed += amount;
+        self.day.number
+    }
+
+    pub fn view(&self, number: u32) -> CampaignView {
+        CampaignView {
+            id: self.id.clone(),
+            number,
+            plan: self.plan.clone(),
+            changed: self.changed,
+            is_ended: self.is_ended,
+            leases: self.leases,
+            spent: self.spent,
+            exposed: self.exposed,
+            day: self.day.number,
+            day_spent: self.day.spent,
+            day_exposed: self.day.exposed,
+            impressions: self.impressions,
+        }
+    }
+}

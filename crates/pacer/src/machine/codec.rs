@@ -1,0 +1,88 @@
+//! Numbers and texts of records and snapshots. A number is a varint in the fewest bytes; nothing else is read.
+
+use tidegate_shard::form::Malformed;
+
+/// Appends a number.
+pub(super) fn put_number(into: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        into.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    into.push(number as u8);
+}
+
+/// Appends bytes, their count before them.
+pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(into, bytes.len() as u64);
+    into.extend_from_slice(bytes);
+}
+
+/// Reads what the functions above append.
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    pub fn byte(&mut self) -> Result<u8, Malformed> {
+        let (byte, rest) = self.0.split_first().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*byte)
+    }
+
+    pub fn number(&mut self) -> Result<u64, Malformed> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            if shift == 63 && byte > 1 || shift > 0 && byte == 0 {
+                return Err(Malformed);
+            }
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+        Err(Malformed)
+    }
+
+    pub fn small(&mut self) -> Result<u32, Malformed> {
+        self.number()?.try_into().map_err(|_| Malformed)
+    }
+
+    pub fn is(&mut self) -> Result<bool, Malformed> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// Things, their count before them. Each has a byte at least, so that a count that lies costs no memory.
+    pub fn many<T>(
+        &mut self,
+        mut each: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let count = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        if count > self.0.len() {
+            return Err(Malformed);
+        }
+        (0..count).map(|_| each(self)).collect()
+    }
+
+    /// Nothing is left.
+    pub fn end(self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is asked of the campaigns of a shard, and what is answered.
+
+use tidegate_machines::TimeMs;
+
+use super::campaign::CampaignView;
+use super::lease::{LeaseId, LeaseView};
+use crate::plan::Plan;
+use crate::units::{BudgetMicros, PriceMicros};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The campaign has this plan from now on, unless it has one of a higher version. If there is none, it is made.
+    Put {
+        /// Its id.
+        id: Box<str>,
+        /// The plan. Version 0: one above that of the plan in force.
+        plan: Box<Plan>,
+    },
+    /// The campaign ends: nothing more is bid on it.
+    Delete {
+        /// Its id.
+        id: Box<str>,
+    },
+    /// Campaigns that have ended, and whose numbers nobody uses any more, are forgotten.
+    Forget {
+        /// Their numbers.
+        campaigns: Vec<u32>,
+    },
+    /// Money is to be leased. Each lease stands in the journal before its money is held in the ledger.
+    Open {
+        /// What for.
+        wanted: Vec<LeaseWanted>,
+    },
+    /// Bids have won.
+    Win {
+        /// The wins.
+        wins: Vec<Win>,
+    },
+    /// No further win of these leases counts.
+    Close {
+        /// The leases.
+        leases: Vec<LeaseId>,
+    },
+    /// The ledger has what was spent of these leases, and has given back the rest.
+    Settle {
+        /// The leases.
+        leases: Vec<LeaseId>,
+    },
+    /// One campaign.
+    Read {
+        /// Its id.
+        id: Box<str>,
+    },
+    /// Campaigns by their ids.
+    List {
+        /// Behind this one.
+        after: Box<str>,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Campaigns that were changed behind a record, oldest change first.
+    Changed {
+        /// The record.
+        after: u64,
+        /// At most so many.
+        limit: usize,
+    },
+    /// Leases that are not settled.
+    Leases {
+        /// Behind this one.
+        after: LeaseId,
+        /// At most so many.
+        limit: usize,
+    },
+}
+
+/// Money that is to be leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseWanted {
+    /// The number of the campaign.
+    pub campaign: u32,
+    /// At most so much.
+    pub amount: BudgetMicros,
+    /// Not less than that.
+    pub least: BudgetMicros,
+    /// The day of the campaign's zone: days since 1970.
+    pub day: i32,
+}
+
+/// A bid that has won, as its token says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Win {
+    /// Of this lease.
+    pub lease: LeaseId,
+    /// Which bid of the lease.
+    pub number: u32,
+    /// When it was made.
+    pub bid_at: TimeMs,
+    /// What it costs.
+    pub price: PriceMicros,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// To a put.
+    Put {
+        /// The campaign's number.
+        number: u32,
+        /// The version in force.
+        version: u64,
+        /// What the put has done.
+        change: Change,
+    },
+    /// It was done.
+    Done,
+    /// To an open, in the order of what was wanted.
+    Opened(Vec<Result<LeaseView, NoLease>>),
+    /// To wins, in their order.
+    Won(Vec<WinOutcome>),
+    /// To a close: those that are closed, also from before.
+    Closed(Vec<LeaseView>),
+    /// To a read.
+    Campaign(Box<CampaignView>),
+    /// To a list, and the last id if there are more.
+    Campaigns(Vec<CampaignView>, Option<Box<str>>),
+    /// To a question for changes.
+    Changed {
+        /// The campaigns.
+        campaigns: Vec<CampaignView>,
+        /// Ask behind this record the next time.
+        up_to: u64,
+    },
+    /// To a question for leases.
+    Leases(Vec<LeaseView>),
+    /// It is not done.
+    Refused(Refusal),
+}
+
+/// What a put has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The campaign is new.
+    Made,
+    /// It has another plan.
+    Changed,
+    /// It had this plan before.
+    Unchanged,
+    /// It has a plan of a higher version.
+    Stale,
+}
+
+/// Why no money is leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoLease {
+    /// No campaign has this number, or it has ended.
+    CampaignUnknown,
+    /// The budget is spent or leased.
+    BudgetUsed,
+    /// That of the day is.
+    DayUsed,
+    /// There are as many leases as there may be.
+    TooMany,
+}
+
+/// What became of a win.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WinOutcome {
+    /// It counts now.
+    Taken,
+    /// It counted before.
+    Duplicate,
+    /// Its deadline has passed, or its lease is closed.
+    Late,
+    /// The lease has not so much: no token of this server says so.
+    Unfunded,
+}
+
+/// Why a command is not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is none.
+    #[error("there is no campaign of this id")]
+    NotFound,
+    /// Its id can be none.
+    #[error("a campaign's id has 1 to 64 of the characters a-z, A-Z, 0-9, '-', '_', '.' and ':'")]
+    IdInvalid,
+    /// There are as many as there may be.
+    #[error("there are as many campaigns as pacing.campaigns_max lets be")]
+    TooMany,
+    /// An ended campaign is not settled yet.
+    #[error("a campaign of this id has ended, and its last bids are not settled yet; try again in a while")]
+    Ending,
+    /// Its money is on another account.
+    #[error("the accounts of a campaign cannot be changed; make another campaign")]
+    AccountsDiffer,
+}

@@ -1,0 +1,218 @@
+//! What happens to the campaigns of a shard: the records of its log.
+//!
+//! ```text
+//!   kind │ time, varint │ the fields, numbers as varints, texts with their lengths before them
+//! ```
+//!
+//! The bytes are described in `docs/formats/pacer.md`.
+
+use tidegate_machines::TimeMs;
+use tidegate_shard::form::{self, Malformed};
+
+use super::codec::{Reader, put_bytes, put_number};
+use super::command::{LeaseWanted, Win};
+use super::lease::LeaseId;
+use crate::plan::Plan;
+use crate::units::{BudgetMicros, PriceMicros};
+
+/// What happened. Each has the time at which it was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it was decided.
+    pub at: TimeMs,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A campaign was made or has another plan.
+    Put {
+        /// Its number.
+        number: u32,
+        /// Its id.
+        id: Box<str>,
+        /// The plan.
+        plan: Box<Plan>,
+    },
+    /// A campaign has ended.
+    Ended {
+        /// Its number.
+        number: u32,
+    },
+    /// Ended campaigns were forgotten.
+    Forgotten {
+        /// Their numbers.
+        campaigns: Vec<u32>,
+    },
+    /// Money was leased; the ids of the leases count on from `first`.
+    Opened {
+        /// The first one's counter.
+        first: u64,
+        /// In their order. What was wanted at least is not written.
+        leases: Vec<Opened>,
+    },
+    /// Bids have won.
+    Won {
+        /// Those that count.
+        wins: Vec<WonBid>,
+    },
+    /// No further win counts.
+    Closed {
+        /// Of these.
+        leases: Vec<LeaseId>,
+    },
+    /// The ledger has what was spent.
+    Settled {
+        /// Of these.
+        leases: Vec<LeaseId>,
+    },
+}
+
+/// A lease that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Of this campaign.
+    pub campaign: u32,
+    /// What is leased.
+    pub amount: BudgetMicros,
+    /// The day for whose cap it counts.
+    pub day: i32,
+}
+
+/// A win that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WonBid {
+    /// Of this lease.
+    pub lease: LeaseId,
+    /// Which bid.
+    pub number: u32,
+    /// What it costs.
+    pub price: PriceMicros,
+}
+
+impl From<&Win> for WonBid {
+    fn from(win: &Win) -> WonBid {
+        WonBid { lease: win.lease, number: win.number, price: win.price }
+    }
+}
+
+impl Opened {
+    /// So much of what was wanted.
+    pub fn of(wanted: &LeaseWanted, amount: BudgetMicros) -> Opened {
+        Opened { campaign: wanted.campaign, amount, day: wanted.day }
+    }
+}
+
+const PUT: u8 = 1;
+const ENDED: u8 = 2;
+const FORGOTTEN: u8 = 3;
+const OPENED: u8 = 4;
+const WON: u8 = 5;
+const CLOSED: u8 = 6;
+const SETTLED: u8 = 7;
+
+impl Event {
+    /// Appends its bytes.
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        let mut begin = |kind: u8| {
+            into.push(kind);
+            put_number(into, self.at.0);
+        };
+        match &self.what {
+            What::Put { number, id, plan } => {
+                begin(PUT);
+                put_number(into, (*number).into());
+                put_bytes(into, id.as_bytes());
+                put_bytes(into, &form::write(plan));
+            }
+            What::Ended { number } => {
+                begin(ENDED);
+                put_number(into, (*number).into());
+            }
+            What::Forgotten { campaigns } => {
+                begin(FORGOTTEN);
+                put_number(into, campaigns.len() as u64);
+                campaigns.iter().for_each(|number| put_number(into, (*number).into()));
+            }
+            What::Opened { first, leases } => {
+                begin(OPENED);
+                put_number(into, *first);
+                put_number(into, leases.len() as u64);
+                for Opened { campaign, amount, day } in leases {
+                    put_number(into, (*campaign).into());
+                    put_number(into, amount.0);
+                    put_number(into, zigzag(*day));
+                }
+            }
+            What::Won { wins } => {
+                begin(WON);
+                put_number(into, wins.len() as u64);
+                for WonBid { lease, number, price } in wins {
+                    put_number(into, lease.0);
+                    put_number(into, (*number).into());
+                    put_number(into, price.0.into());
+                }
+            }
+            What::Closed { leases } => {
+                begin(CLOSED);
+                put_leases(into, leases);
+            }
+            What::Settled { leases } => {
+                begin(SETTLED);
+                put_leases(into, leases);
+            }
+        }
+    }
+
+    /// Reads exactly what [`encode`](Event::encode) writes.
+    pub fn decode(bytes: &[u8]) -> Result<Event, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.byte()?;
+        let at = TimeMs(reader.number()?);
+        let what = match kind {
+            PUT => {
+                let number = reader.small()?;
+                let id = reader.text()?.into();
+                What::Put { number, id, plan: Box::new(form::read(reader.bytes()?)?) }
+            }
+            ENDED => What::Ended { number: reader.small()? },
+            FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)? },
+            OPENED => {
+                let first = reader.number()?;
+                let leases = reader.many(|reader| {
+                    let (campaign, amount) = (reader.small()?, BudgetMicros(reader.number()?));
+                    Ok(Opened { campaign, amount, day: unzigzag(reader.small()?) })
+                })?;
+                What::Opened { first, leases }
+            }
+            WON => {
+                let wins = reader.many(|reader| {
+                    let (lease, number) = (LeaseId(reader.number()?), reader.small()?);
+                    Ok(WonBid { lease, number, price: PriceMicros(reader.small()?) })
+                })?;
+                What::Won { wins }
+            }
+            CLOSED => What::Closed { leases: reader.many(|reader| reader.number().map(LeaseId))? },
+            SETTLED => What::Settled { leases: reader.many(|reader| reader.number().map(LeaseId))? },
+            _ => return Err(Malformed),
+        };
+        reader.end()?;
+        Ok(Event { at, what })
+    }
+}
+
+fn put_leases(into: &mut Vec<u8>, leases: &[LeaseId]) {
+    put_number(into, leases.len() as u64);
+    leases.iter().for_each(|lease| put_number(into, lease.0));
+}
+
+/// A signed number, so that small ones are short.
+pub(super) fn zigzag(number: i32) -> u64 {
+    u64::from((number << 1 ^ number >> 31) as u32)
+}
+
+pub(super) fn unzigzag(number: u32) -> i32 {
+    (number >> 1) as i32 ^ -((number & 1) as i32)
+}

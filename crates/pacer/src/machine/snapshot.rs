@@ -1,0 +1,144 @@
+//! The state as a snapshot. The bytes are described in `docs/formats/pacer.md`.
+
+use std::collections::BTreeMap;
+
+use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::form::{self, Malformed};
+
+use super::Campaigns;
+use super::campaign::{Campaign, Day};
+use super::codec::{Reader, put_bytes, put_number};
+use super::event::{unzigzag, zigzag};
+use super::lease::{Lease, LeaseId, Won};
+use crate::units::{BudgetMicros, Impressions};
+
+/// The first byte: which layout it is.
+const LAYOUT: u8 = 1;
+
+impl Campaigns {
+    pub(super) fn write(&self, part: &mut dyn FnMut(&[u8])) {
+        let mut bytes = vec![LAYOUT];
+        let counts = [
+            self.shard.0.into(),
+            self.shards.into(),
+            self.sequence,
+            self.time.0,
+            self.numbered.into(),
+            self.opened,
+            self.campaigns.len() as u64,
+        ];
+        counts.into_iter().for_each(|number| put_number(&mut bytes, number));
+        for (number, campaign) in &self.campaigns {
+            put_number(&mut bytes, (*number).into());
+            write_campaign(campaign, &mut bytes);
+            part(&bytes);
+            bytes.clear();
+        }
+        put_number(&mut bytes, self.leases.len() as u64);
+        for (id, lease) in &self.leases {
+            put_number(&mut bytes, id.counter());
+            write_lease(lease, &mut bytes);
+            part(&bytes);
+            bytes.clear();
+        }
+        part(&bytes);
+    }
+
+    pub(super) fn read(body: &[u8]) -> Result<Campaigns, Malformed> {
+        let mut reader = Reader::new(body);
+        if reader.byte()? != LAYOUT {
+            return Err(Malformed);
+        }
+        let shard = ShardIndex(reader.number()?.try_into().map_err(|_| Malformed)?);
+        let shards = reader.number()?.try_into().map_err(|_| Malformed)?;
+        let (sequence, time) = (reader.number()?, TimeMs(reader.number()?));
+        let (numbered, opened) = (reader.small()?, reader.number()?);
+        let campaigns = reader.many(|reader| Ok((reader.small()?, read_campaign(reader)?)))?;
+        let leases = reader.many(|reader| {
+            let counter = reader.number()?;
+            if counter >= opened {
+                return Err(Malformed);
+            }
+            Ok((LeaseId::new(shard, counter), read_lease(reader)?))
+        })?;
+        reader.end()?;
+        if opened >= 1 << 48 || !is_ascending(&campaigns) || !is_ascending(&leases) {
+            return Err(Malformed);
+        }
+        let ids = campaigns.iter().map(|(number, campaign)| (campaign.id.clone(), *number)).collect();
+        let changes = campaigns.iter().map(|(number, campaign)| (campaign.changed, *number)).collect();
+        Ok(Campaigns {
+            shard,
+            shards,
+            sequence,
+            time,
+            campaigns: campaigns.into_iter().collect(),
+            ids,
+            changes,
+            numbered,
+            leases: BTreeMap::from_iter(leases),
+            opened,
+        })
+    }
+}
+
+fn is_ascending<K: Ord, V>(all: &[(K, V)]) -> bool {
+    all.windows(2).all(|pair| pair[0].0 < pair[1].0)
+}
+
+fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
+    put_bytes(into, campaign.id.as_bytes());
+    put_bytes(into, &form::write(&campaign.plan));
+    put_number(into, campaign.changed);
+    into.push(campaign.is_ended.into());
+    let Day { number, spent, exposed } = campaign.day;
+    let numbers = [
+        campaign.leases.into(),
+        campaign.spent.0,
+        campaign.exposed.0,
+        campaign.impressions.0,
+        zigzag(number),
+        spent.0,
+        exposed.0,
+    ];
+    numbers.into_iter().for_each(|number| put_number(into, number));
+}
+
+fn read_campaign(reader: &mut Reader<'_>) -> Result<Campaign, Malformed> {
+    Ok(Campaign {
+        id: reader.text()?.into(),
+        plan: form::read(reader.bytes()?)?,
+        changed: reader.number()?,
+        is_ended: reader.is()?,
+        leases: reader.small()?,
+        spent: BudgetMicros(reader.number()?),
+        exposed: BudgetMicros(reader.number()?),
+        impressions: Impressions(reader.number()?),
+        day: Day {
+            number: unzigzag(reader.small()?),
+            spent: BudgetMicros(reader.number()?),
+            exposed: BudgetMicros(reader.number()?),
+        },
+    })
+}
+
+fn write_lease(lease: &Lease, into: &mut Vec<u8>) {
+    let Lease { campaign, amount, day, opened, is_closed, spent, won } = lease;
+    let numbers = [u64::from(*campaign), amount.0, zigzag(*day), opened.0, spent.0];
+    numbers.into_iter().for_each(|number| put_number(into, number));
+    into.push((*is_closed).into());
+    put_number(into, won.words().len() as u64);
+    won.words().iter().for_each(|word| put_number(into, *word));
+}
+
+fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, Malformed> {
+    Ok(Lease {
+        campaign: reader.small()?,
+        amount: BudgetMicros(reader.number()?),
+        day: unzigzag(reader.small()?),
+        opened: TimeMs(reader.number()?),
+        spent: BudgetMicros(reader.number()?),
+        is_closed: reader.is()?,
+        won: Won::from_words(reader.many(Reader::number)?).ok_or(Malformed)?,
+    })
+}

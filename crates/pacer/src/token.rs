@@ -1,0 +1,106 @@
+//! What a bid is known by when its auction is over: a client gives it back with the win or the loss.
+//!
+//! ```text
+//!   0        8         12           16        22         24       32
+//!   │ lease  │ number  │ price      │ bid at  │ worker   │ tag    │     little-endian
+//!   │ u64    │ u32     │ u32 micros │ u48 ms  │ u16      │ u64    │
+//! ```
+//!
+//! The tag is SipHash-2-4 of what is before it, with a key of the data directory. Why not a longer one: a bid has 100 ns
+//! of a processor, and a forged token is worth the price of one impression out of a lease that lives for seconds. Who
+//! guesses 2^63 times meets the bounds of the door long before.
+
+use siphasher::sip::SipHasher24;
+use tidegate_machines::TimeMs;
+
+use crate::machine::{LeaseId, Win};
+use crate::units::PriceMicros;
+
+/// Bytes of a token.
+pub const TOKEN_BYTES: usize = 32;
+const SIGNED_BYTES: usize = 24;
+
+/// A bid as its token says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bid {
+    /// Of this lease.
+    pub lease: LeaseId,
+    /// Which bid of the lease.
+    pub number: u32,
+    /// What was bid.
+    pub price: PriceMicros,
+    /// When.
+    pub at: TimeMs,
+    /// By which worker.
+    pub worker: u16,
+}
+
+/// Signs tokens, and knows those that it has signed.
+#[derive(Clone)]
+pub struct TokenKey(SipHasher24);
+
+impl TokenKey {
+    /// The key that follows from a secret.
+    pub fn derive(secret: &[u8]) -> TokenKey {
+        let key = blake3::derive_key("tidegate pacer: tokens of bids, layout 1", secret);
+        let half = |at: usize| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes"));
+        TokenKey(SipHasher24::new_with_keys(half(0), half(8)))
+    }
+
+    /// The token of a bid.
+    #[inline]
+    pub fn sign(&self, bid: &Bid) -> [u8; TOKEN_BYTES] {
+        let mut token = [0; TOKEN_BYTES];
+        token[..8].copy_from_slice(&bid.lease.0.to_le_bytes());
+        token[8..12].copy_from_slice(&bid.number.to_le_bytes());
+        token[12..16].copy_from_slice(&bid.price.0.to_le_bytes());
+        token[16..22].copy_from_slice(&bid.at.0.to_le_bytes()[..6]);
+        token[22..24].copy_from_slice(&bid.worker.to_le_bytes());
+        let tag = self.0.hash(&token[..SIGNED_BYTES]);
+        token[SIGNED_BYTES..].copy_from_slice(&tag.to_le_bytes());
+        token
+    }
+
+    /// The bid of a token; `None` if this server has not signed it.
+    pub fn open(&self, token: &[u8]) -> Option<Bid> {
+        let token: &[u8; TOKEN_BYTES] = token.try_into().ok()?;
+        let four = |at: usize| u32::from_le_bytes(token[at..at + 4].try_into().expect("four bytes"));
+        let eight = |at: usize| u64::from_le_bytes(token[at..at + 8].try_into().expect("eight bytes"));
+        // The time of the comparison says nothing that helps: each token has one bid's worth.
+        (self.0.hash(&token[..SIGNED_BYTES]) == eight(SIGNED_BYTES)).then(|| Bid {
+            lease: LeaseId(eight(0)),
+            number: four(8),
+            price: PriceMicros(four(12)),
+            at: TimeMs(eight(16) & ((1 << 48) - 1)),
+            worker: u16::from_le_bytes([token[22], token[23]]),
+        })
+    }
+}
+
+impl Bid {
+    /// The bid has won, at this price.
+    pub fn won(&self, price: PriceMicros) -> Win {
+        Win { lease: self.lease, number: self.number, bid_at: self.at, price }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_what_was_signed_and_nothing_else() {
+        let key = TokenKey::derive(b"secret");
+        let (lease, at) = (LeaseId(3 << 48 | 77), TimeMs(1_795_000_000_000));
+        let bid = Bid { lease, number: 9, price: PriceMicros(2_500), at, worker: 1 };
+        let token = key.sign(&bid);
+        assert_eq!(key.open(&token), Some(bid));
+        for bit in 0..TOKEN_BYTES * 8 {
+            let mut other = token;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(key.open(&other), None, "bit {bit}");
+        }
+        assert_eq!(TokenKey::derive(b"other").open(&token), None);
+        assert_eq!(key.open(&token[1..]), None);
+    }
+}
