@@ -57,6 +57,9 @@ pub struct Forward<T> {
     is_probing: bool,
     /// The message that was given alone, while nothing else was under way, to see whether the other side is there.
     probe: Option<Lease>,
+    /// What was asked of the queue. It is kept over sessions: what comes to somebody who has just gone would wait until
+    /// its lease ends.
+    receiving: Option<Receiving>,
     /// What the log was told.
     told: Told,
     /// For routes, which choose by it.
@@ -92,7 +95,8 @@ impl<T: Target> Forward<T> {
         (stop, state): (watch::Receiver<bool>, OwnState),
     ) -> Forward<T> {
         let pause = Pause::new(target.settings().pause_max_ms);
-        Forward { target, queue, metrics, stop, pause, is_probing: false, probe: None, told: Told::default(), state }
+        let told = Told::default();
+        Forward { target, queue, metrics, stop, pause, is_probing: false, probe: None, receiving: None, told, state }
     }
 
     /// Forwards until it is told to stop.
@@ -176,7 +180,6 @@ impl<T: Target> Forward<T> {
         let link = self.target.settings().clone();
         let mut giving: JoinSet<Given> = JoinSet::new();
         let mut settling: JoinSet<()> = JoinSet::new();
-        let mut receiving: Option<Receiving> = None;
         let mut leased: BTreeMap<Lease, Instant> = BTreeMap::new();
         let mut rest_until: Option<Instant> = None;
         let mut stop = self.stop.clone();
@@ -184,20 +187,28 @@ impl<T: Target> Forward<T> {
         let end = loop {
             let gifts_max = if self.is_probing { 1 } else { session.gifts_max() };
             let free = gifts_max.saturating_sub(giving.len());
-            if receiving.is_none() && rest_until.is_none() && free > 0 && settling.len() < SETTLING_MAX {
+            if self.receiving.is_none() && rest_until.is_none() && free > 0 && settling.len() < SETTLING_MAX {
                 let messages = if self.is_probing { 1 } else { free * session.messages_max() };
-                receiving = Some(self.queue.receive(&link, messages.min(BATCH_MESSAGES_MAX)));
+                self.receiving = Some(self.queue.receive(&link, messages.min(BATCH_MESSAGES_MAX)));
             }
             tokio::select! {
                 // Looked at first: what is not waited for any more has nothing in it.
                 biased;
-                received = next(&mut receiving) => {
-                    receiving = None;
+                received = next(&mut self.receiving) => {
+                    self.receiving = None;
                     match received {
                         Err(why) => rest_until = Some(self.fail(&format!("here: {why}"))),
                         // Nothing is left to try it with: the next message will show how it is.
-                        Ok(received) if received.is_empty() => self.state.set(LinkState::Up),
-                        Ok(received) => {
+                        Ok(received) if received.is_empty() && rest_until.is_none() => self.state.set(LinkState::Up),
+                        Ok(mut received) => {
+                            // It was asked for when the other side was there.
+                            let most = match (rest_until, self.is_probing) {
+                                (Some(_), _) => 0,
+                                (None, true) => 1 - leased.len().min(1),
+                                (None, false) => received.len(),
+                            };
+                            let too_many = received.split_off(most.min(received.len()));
+                            self.give_back(&link, too_many, &mut settling);
                             for gift in in_gifts(received, session.messages_max()) {
                                 leased.extend(gift.iter().map(|received| (received.delivery.lease, Instant::now())));
                                 giving.spawn_local(give(session.clone(), gift));
@@ -214,7 +225,6 @@ impl<T: Target> Forward<T> {
                     all.iter_mut().for_each(|given| self.suspect(&session, given));
                     let health = self.settle(&session, all, &mut leased, &mut settling);
                     if rest_until.is_none() && health != Health::Good {
-                        receiving = None;
                         rest_until = Some(match health {
                             Health::Away(why) => self.fail(&why),
                             Health::Failing(why) => {
@@ -232,7 +242,6 @@ impl<T: Target> Forward<T> {
                 _ = extend.tick() => self.extend(&link, &mut leased, &mut settling),
             }
         };
-        drop(receiving);
         self.finish(&session, giving, settling, leased, matches!(end, End::Stop)).await;
         session.close().await;
         end
@@ -250,6 +259,21 @@ impl<T: Target> Forward<T> {
             tracing::warn!(link, key, why, "this message alone was under way: it is put aside, and tried again later");
             fates[at] = Fate::Again { why: std::mem::take(why), after_ms: Some(SUSPECT_RETRY_MS) };
         }
+    }
+
+    /// Gives back what cannot be given now.
+    fn give_back(&self, link: &LinkSettings, received: Vec<Received>, settling: &mut JoinSet<()>) {
+        if received.is_empty() {
+            return;
+        }
+        let leases = received.iter().map(|received| received.delivery.lease).collect();
+        let (queue, link) = (self.queue.clone(), link.clone());
+        settling.spawn_local(async move {
+            let back = queue.reject(link.from.clone(), leases, Rejection::Back(0), "the other side is away");
+            if let Err(why) = back.await {
+                tracing::warn!(link = &*link.consumer(), why, "messages wait until their leases end");
+            }
+        });
     }
 
     /// The other side, or the queue, is away: until when to rest.
