@@ -160,6 +160,8 @@ pub struct Report {
     pub retired: Vec<Retired>,
     /// Requests for campaigns that nobody knows.
     pub unknown: u64,
+    /// The bidder's time.
+    pub now: TimeMs,
 }
 
 /// What was asked of one campaign since the last report.
@@ -343,7 +345,8 @@ impl Bidder {
             }
         });
         let used = used.collect();
-        Report { used, retired: std::mem::take(&mut self.retired), unknown: std::mem::take(&mut self.unknown) }
+        let retired = std::mem::take(&mut self.retired);
+        Report { used, retired, unknown: std::mem::take(&mut self.unknown), now: self.now }
     }
 
     fn set_aim(&mut self, campaign: u32, aim: Option<Arc<Aim>>) {

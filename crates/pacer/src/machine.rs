@@ -30,7 +30,7 @@ use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, Impressions};
 
-pub use campaign::CampaignView;
+pub use campaign::{CampaignView, Spending};
 pub use command::{Change, Command, LeaseWanted, NoLease, Outcome, Refusal, Win, WinOutcome};
 pub use event::{Event, Opened, What, WonBid};
 pub use lease::{LeaseId, LeaseView};
@@ -178,7 +178,7 @@ impl Campaigns {
     fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
         let (mut taken, mut leases, mut outcomes) = (Taken::default(), Vec::new(), Vec::new());
         for wanted in wanted {
-            let counter = self.opened + leases.len() as u64;
+            let counter = self.opened + 1 + leases.len() as u64;
             if self.leases.len() + leases.len() >= LEASES_MAX {
                 outcomes.push(Err(NoLease::TooMany));
                 continue;
@@ -195,7 +195,7 @@ impl Campaigns {
                 }
             }));
         }
-        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened, leases });
+        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases });
         (what, Outcome::Opened(outcomes))
     }
 
@@ -236,7 +236,8 @@ impl Campaigns {
     }
 
     fn forget(&self, campaigns: &[u32]) -> Option<What> {
-        let is_over = |number: &&u32| self.campaigns.get(number).is_some_and(|known| known.is_ended && known.leases == 0);
+        let is_over =
+            |number: &&u32| self.campaigns.get(number).is_some_and(|known| known.is_ended && known.leases == 0);
         let over: BTreeSet<u32> = campaigns.iter().filter(is_over).copied().collect();
         (!over.is_empty()).then(|| What::Forgotten { campaigns: over.into_iter().collect() })
     }
@@ -244,7 +245,8 @@ impl Campaigns {
     fn list(&self, after: &str, limit: usize) -> Outcome {
         use std::ops::Bound::{Excluded, Unbounded};
         let behind = self.ids.range::<str, _>((Excluded(after), Unbounded));
-        let found: Vec<CampaignView> = behind.take(limit.saturating_add(1)).map(|(_, number)| self.view(*number)).collect();
+        let found: Vec<CampaignView> =
+            behind.take(limit.saturating_add(1)).map(|(_, number)| self.view(*number)).collect();
         let has_more = found.len() > limit;
         let page: Vec<CampaignView> = found.into_iter().take(limit).collect();
         let next = page.last().filter(|_| has_more).map(|last| last.id.clone());
@@ -273,7 +275,7 @@ impl Campaigns {
             What::Ended { number } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
             What::Opened { first, leases } => {
-                *first == self.opened
+                *first == self.opened + 1
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
                         let wanted = LeaseWanted { campaign: *campaign, amount: *amount, least: *amount, day: *day };
@@ -325,8 +327,8 @@ impl Campaigns {
                     let (campaign, amount) = (*campaign, *amount);
                     let (opened, is_closed, spent) = (at, false, BudgetMicros::ZERO);
                     let lease = Lease { campaign, amount, day, opened, is_closed, spent, won: lease::Won::default() };
-                    self.leases.insert(LeaseId::new(self.shard, self.opened), lease);
                     self.opened += 1;
+                    self.leases.insert(LeaseId::new(self.shard, self.opened), lease);
                 }
             }
             What::Won { wins } => {
@@ -370,7 +372,8 @@ impl Campaigns {
         let mut exposed: BTreeMap<u32, (BudgetMicros, BudgetMicros, u32)> = BTreeMap::new();
         for (id, lease) in &self.leases {
             let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
-            let is_whole = id.shard() == self.shard && id.counter() < self.opened && lease.spent <= lease.amount;
+            let is_whole =
+                id.shard() == self.shard && (1..=self.opened).contains(&id.counter()) && lease.spent <= lease.amount;
             if !is_whole || lease.day > campaign.day.number {
                 return false;
             }
@@ -459,8 +462,13 @@ impl Machine for Campaigns {
             }),
             Command::List { after, limit } => Decision::Answer(self.list(after, *limit)),
             Command::Changed { after, limit } => Decision::Answer(self.changed(*after, *limit)),
+            Command::Spending { campaigns } => {
+                let known = campaigns.iter().filter_map(|number| self.campaigns.get_key_value(number));
+                let known = known.map(|(number, campaign)| (*number, campaign.spending()));
+                Decision::Answer(Outcome::Spending(known.collect()))
+            }
             Command::Leases { after, limit } => {
-                let behind = self.leases.range(LeaseId(after.0 + 1)..).take(*limit);
+                let behind = self.leases.range(LeaseId(after.0.saturating_add(1))..).take(*limit);
                 Decision::Answer(Outcome::Leases(behind.map(|(id, lease)| lease.view(*id)).collect()))
             }
         }

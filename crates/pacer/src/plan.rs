@@ -73,6 +73,11 @@ impl Flight {
     pub const fn is_at(&self, now: TimeMs) -> bool {
         self.starts_ms <= now.0 && now.0 < self.ends_ms
     }
+
+    /// How much of it has passed.
+    pub fn passed_ms(&self, now: TimeMs) -> u64 {
+        now.0.clamp(self.starts_ms, self.ends_ms) - self.starts_ms
+    }
 }
 
 impl Plan {

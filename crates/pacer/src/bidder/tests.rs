@@ -1,0 +1,168 @@
+//! What a bidder answers, as cases, and that a lease pays for all of its bids.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: TimeMs = TimeMs(1_795_000_000_000);
+
+fn bidder() -> Bidder {
+    let mut bidder = Bidder::new(3, TokenKey::derive(b"key"), Arc::new(FrequencyTable::new(1_024)));
+    bidder.set_time(NOW);
+    bidder
+}
+
+fn aim() -> Aim {
+    let flights = [Flight { starts_ms: NOW.0 - 10, ends_ms: NOW.0 + 10 }].into();
+    Aim { flights, price_max: PriceMicros(100), keys: [].into(), frequency: None }
+}
+
+fn full() -> Throttled {
+    Throttled { campaign: 7, share: 1.0, shade: 1.0 }
+}
+
+fn grant(lease: u64, amount: u64) -> Grant {
+    Grant { campaign: 7, lease: LeaseId(lease), amount: BudgetMicros(amount) }
+}
+
+fn with(aim: Aim, amount: u64) -> Bidder {
+    let mut bidder = bidder();
+    let (aims, grants) = (vec![(7, Some(Arc::new(aim)))], vec![grant(1, amount)]);
+    bidder.update(&Update { aims, throttles: vec![full()], grants, revoked: Vec::new() });
+    bidder
+}
+
+fn request(id: u64) -> BidRequest {
+    BidRequest { id, campaign: 7, user: 5, key: 9, price: PriceMicros(0) }
+}
+
+fn price_of(answer: Result<Offer, NoBid>) -> Result<u32, NoBid> {
+    answer.map(|offer| offer.price.0)
+}
+
+#[test]
+fn a_request_is_answered_by_the_first_reason_that_holds() {
+    let answer = |aim: Aim, request: BidRequest| price_of(with(aim, 1_000).bid(&request));
+    assert_eq!(answer(aim(), request(1)), Ok(100));
+    assert_eq!(answer(aim(), BidRequest { campaign: 8, ..request(1) }), Err(NoBid::CampaignUnknown));
+    assert_eq!(answer(aim(), BidRequest { campaign: 4_000_000_000, ..request(1) }), Err(NoBid::CampaignUnknown));
+    assert_eq!(answer(Aim { flights: [].into(), ..aim() }, request(1)), Err(NoBid::NotInFlight));
+    let later = [Flight { starts_ms: NOW.0 + 1, ends_ms: NOW.0 + 9 }].into();
+    assert_eq!(answer(Aim { flights: later, ..aim() }, request(1)), Err(NoBid::NotInFlight));
+    assert_eq!(answer(Aim { keys: [1, 2].into(), ..aim() }, request(1)), Err(NoBid::NotTargeted));
+    assert_eq!(answer(Aim { keys: [1, 9].into(), ..aim() }, request(1)), Ok(100));
+    assert_eq!(answer(aim(), BidRequest { price: PriceMicros(101), ..request(1) }), Err(NoBid::PriceAboveCap));
+    assert_eq!(answer(aim(), BidRequest { price: PriceMicros(60), ..request(1) }), Ok(60));
+}
+
+#[test]
+fn a_campaign_bids_only_while_a_flight_is_under_way() {
+    let flights = [(0, 10), (20, 30)].map(|(from, to)| Flight { starts_ms: NOW.0 + from, ends_ms: NOW.0 + to });
+    let mut bidder = with(Aim { flights: flights.into(), ..aim() }, 10_000);
+    let mut at = |ms: u64| {
+        bidder.set_time(TimeMs(NOW.0 + ms));
+        bidder.bid(&request(ms)).is_ok()
+    };
+    assert_eq!([0, 9, 10, 19, 20, 29, 30].map(&mut at), [true, true, false, false, true, true, false]);
+    assert!(at(5), "a clock that goes back");
+}
+
+#[test]
+fn a_user_is_bid_for_as_often_as_may_be() {
+    let frequency = Some(FrequencyCap { bids_max: 2, window_s: 60 });
+    let mut bidder = with(Aim { frequency, ..aim() }, 10_000);
+    let made: Vec<bool> = (0..4).map(|id| bidder.bid(&request(id)).is_ok()).collect();
+    assert_eq!(made, [true, true, false, false]);
+    assert_eq!(price_of(bidder.bid(&request(5))), Err(NoBid::FrequencyCapped));
+    assert!(bidder.bid(&BidRequest { user: 6, ..request(6) }).is_ok(), "another user");
+    assert!((0..9).all(|id| bidder.bid(&BidRequest { user: 0, ..request(id) }).is_ok()), "one that nobody knows");
+}
+
+#[test]
+fn a_share_of_requests_is_bid_on_and_the_same_ones_each_time() {
+    let bid_on = |share: f64| -> Vec<u64> {
+        let mut bidder = with(aim(), u64::MAX);
+        bidder.update(&Update { throttles: vec![Throttled { share, ..full() }], ..Update::default() });
+        (0..10_000).filter(|id| bidder.bid(&request(*id)).is_ok()).collect()
+    };
+    assert_eq!((bid_on(0.0).len(), bid_on(1.0).len()), (0, 10_000));
+    let (tenth, half) = (bid_on(0.1), bid_on(0.5));
+    assert!((900..1_100).contains(&tenth.len()), "{}", tenth.len());
+    assert_eq!(bid_on(0.1), tenth);
+    assert!(tenth.iter().all(|id| half.contains(id)), "a higher share bids on all that a lower one does");
+}
+
+#[test]
+fn a_price_is_shaded() {
+    let mut bidder = with(aim(), 1_000);
+    bidder.update(&Update { throttles: vec![Throttled { shade: 0.5, ..full() }], ..Update::default() });
+    assert_eq!(price_of(bidder.bid(&request(1))), Ok(50));
+    bidder.update(&Update { throttles: vec![Throttled { shade: 0.0, ..full() }], ..Update::default() });
+    assert_eq!(price_of(bidder.bid(&request(2))), Err(NoBid::NoLease), "nothing is bid for nothing");
+}
+
+#[test]
+fn what_was_used_is_reported_once() {
+    let mut bidder = with(aim(), 250);
+    let made: Vec<bool> = (0..4).map(|id| bidder.bid(&request(id)).is_ok()).collect();
+    assert_eq!(made, [true, true, false, false]);
+    let mut no_bids = [0; NoBid::ALL.len()];
+    no_bids[NoBid::NoLease as usize] = 2;
+    let used = Used { campaign: 7, bids: 2, reserved: BudgetMicros(200), no_bids, left: BudgetMicros(50) };
+    assert_eq!(bidder.report(), Report { used: vec![used], now: NOW, ..Report::default() });
+    assert_eq!(bidder.report(), Report { now: NOW, ..Report::default() });
+    bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, at: NOW }]);
+    assert!(bidder.bid(&request(9)).is_ok());
+    bidder.update(&Update { revoked: vec![7], ..Update::default() });
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 1, at: NOW }]);
+    assert_eq!(price_of(bidder.bid(&request(10))), Err(NoBid::NoLease));
+}
+
+#[test]
+fn a_campaign_that_has_ended_gives_back_its_lease() {
+    let mut bidder = with(aim(), 250);
+    bidder.update(&Update { aims: vec![(7, None)], ..Update::default() });
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 0, at: NOW }]);
+    assert_eq!(price_of(bidder.bid(&request(1))), Err(NoBid::CampaignUnknown));
+    bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 0, at: NOW }], "it came too late");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
+
+    /// Whatever is asked and told in whatever order, the bids of each lease cost no more than it has, and each bid of a
+    /// lease has a number of its own.
+    #[test]
+    fn no_lease_pays_for_more_than_it_has(
+        steps in prop::collection::vec((0..4u8, 0..200u32, 0..500u64), 1..200),
+    ) {
+        let mut bidder = with(aim(), 300);
+        let mut amounts = std::collections::HashMap::from([(1u64, 300u64)]);
+        let mut bids = std::collections::HashSet::new();
+        let mut costs: std::collections::HashMap<u64, u64> = Default::default();
+        let key = TokenKey::derive(b"key");
+        for (step, (what, price, amount)) in steps.into_iter().enumerate() {
+            match what {
+                0 => {
+                    let lease = 2 + step as u64;
+                    amounts.insert(lease, amount);
+                    bidder.update(&Update { grants: vec![grant(lease, amount)], ..Update::default() });
+                }
+                1 => bidder.update(&Update { revoked: vec![7], ..Update::default() }),
+                2 => drop(bidder.report()),
+                _ => {
+                    let request = BidRequest { price: PriceMicros(price), ..request(step as u64) };
+                    let Ok(offer) = bidder.bid(&request) else { continue };
+                    let bid = key.open(&offer.token).expect("it was signed");
+                    prop_assert_eq!((bid.price, bid.at, bid.worker), (offer.price, NOW, 3));
+                    prop_assert!(bids.insert((bid.lease, bid.number)));
+                    let cost = costs.entry(bid.lease.0).or_default();
+                    *cost += u64::from(offer.price.0);
+                    prop_assert!(*cost <= amounts[&bid.lease.0]);
+                }
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@ use crate::units::{BudgetMicros, Impressions};
 pub(super) struct Campaign {
     pub id: Box<str>,
     pub plan: Plan,
-    /// The record that has changed plan or spending last.
+    /// The record that has changed the plan last.
     pub changed: u64,
     /// It has ended: no money is leased any more.
     pub is_ended: bool,
@@ -39,21 +39,28 @@ pub struct CampaignView {
     pub number: u32,
     /// Its plan.
     pub plan: Plan,
-    /// The record that has changed it last.
+    /// The record that has changed the plan last.
     pub changed: u64,
     /// It has ended.
     pub is_ended: bool,
     /// Leases that are not settled.
     pub leases: u32,
+    /// What was spent.
+    pub spending: Spending,
+}
+
+/// What was spent of a campaign's money.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spending {
     /// What wins have cost.
     pub spent: BudgetMicros,
-    /// What wins of bids that were made may still cost, at most.
+    /// What wins of bids that were made may still cost, at most, and what is leased for others.
     pub exposed: BudgetMicros,
     /// The day for which money was leased last: days since 1970 in the campaign's zone.
     pub day: i32,
     /// What wins of that day have cost.
     pub day_spent: BudgetMicros,
-    /// What wins of bids of that day may still cost, at most.
+    /// As `exposed`, of that day.
     pub day_exposed: BudgetMicros,
     /// Wins.
     pub impressions: Impressions,
@@ -105,6 +112,12 @@ impl Campaign {
             changed: self.changed,
             is_ended: self.is_ended,
             leases: self.leases,
+            spending: self.spending(),
+        }
+    }
+
+    pub fn spending(&self) -> Spending {
+        Spending {
             spent: self.spent,
             exposed: self.exposed,
             day: self.day.number,

@@ -2,7 +2,7 @@
 
 use tidegate_machines::TimeMs;
 
-use super::campaign::CampaignView;
+use super::campaign::{CampaignView, Spending};
 use super::lease::{LeaseId, LeaseView};
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, PriceMicros};
@@ -65,6 +65,11 @@ pub enum Command {
         after: u64,
         /// At most so many.
         limit: usize,
+    },
+    /// What was spent of these campaigns.
+    Spending {
+        /// Their numbers.
+        campaigns: Vec<u32>,
     },
     /// Leases that are not settled.
     Leases {
@@ -132,6 +137,8 @@ pub enum Outcome {
         /// Ask behind this record the next time.
         up_to: u64,
     },
+    /// To a question for spending: of those that there are.
+    Spending(Vec<(u32, Spending)>),
     /// To a question for leases.
     Leases(Vec<LeaseView>),
     /// It is not done.

@@ -9,7 +9,7 @@ use crate::units::BudgetMicros;
 /// Bits of a lease's id that count; above them is the shard.
 const COUNTER_BITS: u32 = 48;
 
-/// Names a lease: its shard, and a number that is used once.
+/// Names a lease: its shard, and a number that is used once and is not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub u64);
 
@@ -123,7 +123,10 @@ mod tests {
     fn a_bid_wins_once() {
         let mut won = Won::default();
         assert!(won.insert(0) && won.insert(200) && !won.insert(200) && !won.insert(0));
-        assert_eq!([0, 1, 199, 200, 201, 9_999].map(|number| won.has(number)), [true, false, false, true, false, false]);
+        assert_eq!(
+            [0, 1, 199, 200, 201, 9_999].map(|number| won.has(number)),
+            [true, false, false, true, false, false]
+        );
         assert_eq!(Won::from_words(won.words().to_vec()), Some(won));
         assert_eq!(Won::from_words(vec![1, 0]), None);
     }

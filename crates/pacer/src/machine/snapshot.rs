@@ -54,15 +54,18 @@ impl Campaigns {
         let (sequence, time) = (reader.number()?, TimeMs(reader.number()?));
         let (numbered, opened) = (reader.small()?, reader.number()?);
         let campaigns = reader.many(|reader| Ok((reader.small()?, read_campaign(reader)?)))?;
+        if opened >= (1 << 48) - 1 {
+            return Err(Malformed);
+        }
         let leases = reader.many(|reader| {
             let counter = reader.number()?;
-            if counter >= opened {
+            if counter > opened {
                 return Err(Malformed);
             }
             Ok((LeaseId::new(shard, counter), read_lease(reader)?))
         })?;
         reader.end()?;
-        if opened >= 1 << 48 || !is_ascending(&campaigns) || !is_ascending(&leases) {
+        if !is_ascending(&campaigns) || !is_ascending(&leases) {
             return Err(Malformed);
         }
         let ids = campaigns.iter().map(|(number, campaign)| (campaign.id.clone(), *number)).collect();

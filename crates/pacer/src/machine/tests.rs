@@ -161,7 +161,7 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!(driven.win(lease, 11, 1), WinOutcome::Late, "it is closed");
     driven.ask(Command::Settle { leases: vec![lease] });
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Late, "it is forgotten");
-    let view = driven.view("shoes");
+    let view = driven.view("shoes").spending;
     assert_eq!((view.spent, view.exposed, view.impressions.0), (BudgetMicros(61), BudgetMicros::ZERO, 2));
 }
 
@@ -249,7 +249,7 @@ proptest! {
                 Act::Open(campaign, amount, day) => {
                     if let Ok(lease) = driven.open(number(campaign), amount, day) {
                         leases.push(lease);
-                        let view = driven.view(&format!("c{campaign}"));
+                        let view = driven.view(&format!("c{campaign}")).spending;
                         prop_assert!((view.spent + view.exposed).0 <= budgets[campaign as usize]);
                         prop_assert!((view.day_spent + view.day_exposed).0 <= 150);
                     }
@@ -279,7 +279,7 @@ proptest! {
                 }
                 Act::Wait(ms) => driven.now.0 += ms,
             }
-            let told: u64 = (0..3).map(|campaign| driven.view(&format!("c{campaign}")).spent.0).sum();
+            let told: u64 = (0..3).map(|campaign| driven.view(&format!("c{campaign}")).spending.spent.0).sum();
             prop_assert_eq!(told, spent.values().sum::<u64>());
         }
     }

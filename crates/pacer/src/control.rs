@@ -1,0 +1,196 @@
+//! What the pacer knows and decides between bids and money: a pure core, without clocks, threads or messages.
+//!
+//! ```text
+//!   reports of bidders ─▶ absorb ─┐                          ┌─▶ updates for bidders: aims, throttles, grants
+//!   changes of plans   ─▶ learn  ─┤ campaigns and leases ────┤
+//!   spending           ─▶ learn  ─┘                          ├─▶ wanted ─▶ opened ─▶ held ─▶ a grant
+//!                                                            └─▶ due ─▶ closed ─▶ settled
+//! ```
+//!
+//! Promise: a lease is granted to one worker, once, and only when its record and its money are durable. It is closed
+//! when no bid of it can win any more: when the deadline of its last bid has passed.
+//!
+//! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
+//! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled.
+
+mod leases;
+mod pace;
+mod tracked;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate_machines::TimeMs;
+
+use crate::bidder::{Aim, Report, Throttled, Update};
+use crate::machine::{CampaignView, LeaseId, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::units::BudgetMicros;
+
+pub use leases::{Money, Settlement};
+pub use tracked::{Live, Stopped};
+
+use leases::{Known, Stage};
+use tracked::Tracked;
+
+/// How the pacer is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlSettings {
+    /// Workers, each with a bidder.
+    pub workers: u16,
+    /// For about how long a worker leases money.
+    pub lease_ms: u64,
+    /// How long after its bid a win counts.
+    pub win_deadline_ms: u64,
+}
+
+/// All campaigns and leases, as far as this process knows them.
+pub struct Control {
+    settings: ControlSettings,
+    campaigns: BTreeMap<u32, Tracked>,
+    leases: BTreeMap<LeaseId, Known>,
+    /// For each worker.
+    updates: Vec<Update>,
+    /// Ended campaigns of which bidders were told.
+    ended: BTreeSet<u32>,
+    unknown: u64,
+}
+
+impl Control {
+    /// With nothing known yet.
+    pub fn new(settings: ControlSettings) -> Control {
+        let updates = (0..settings.workers).map(|_| Update::default()).collect();
+        Control {
+            settings,
+            campaigns: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            updates,
+            ended: BTreeSet::new(),
+            unknown: 0,
+        }
+    }
+
+    /// A campaign has changed.
+    pub fn learn(&mut self, view: CampaignView) {
+        let number = view.number;
+        let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.plan))) };
+        let workers = self.settings.workers;
+        let tracked = self.campaigns.entry(number).or_insert_with(|| Tracked::new(view.clone(), workers));
+        let is_stopped = tracked.set(view);
+        for update in &mut self.updates {
+            update.aims.push((number, aim.clone()));
+            if is_stopped {
+                update.revoked.push(number);
+            }
+        }
+        if aim.is_none() {
+            self.ended.insert(number);
+        }
+    }
+
+    /// What campaigns have spent.
+    pub fn learn_spending(&mut self, number: u32, spending: Spending) {
+        if let Some(tracked) = self.campaigns.get_mut(&number) {
+            tracked.set_spending(spending);
+        }
+    }
+
+    /// What a bidder has told.
+    pub fn absorb(&mut self, worker: u16, report: Report, now: TimeMs) {
+        self.unknown += report.unknown;
+        for used in report.used {
+            if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {
+                tracked.absorb(worker, &used, now);
+            }
+        }
+        report.retired.into_iter().for_each(|retired| self.retire(worker, retired));
+        self.campaigns.values_mut().for_each(|tracked| tracked.end_round(worker, now));
+    }
+
+    /// Has the strategies decide anew.
+    pub fn pace(&mut self, now: TimeMs) {
+        for (number, tracked) in &mut self.campaigns {
+            let Some((share, shade)) = tracked.pace(now) else { continue };
+            let throttled = Throttled { campaign: *number, share, shade };
+            self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
+        }
+    }
+
+    /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
+    pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
+        for (number, tracked) in &self.campaigns {
+            for worker in tracked.idle(self.settings, now) {
+                self.updates[usize::from(worker)].revoked.push(*number);
+            }
+        }
+        self.updates.iter_mut().map(std::mem::take).collect()
+    }
+
+    /// An update did not reach its bidder: it comes before what was added meanwhile.
+    pub fn put_back(&mut self, worker: u16, mut update: Update) {
+        let later = std::mem::take(&mut self.updates[usize::from(worker)]);
+        update.aims.extend(later.aims);
+        update.throttles.extend(later.throttles);
+        update.grants.extend(later.grants);
+        update.revoked.extend(later.revoked);
+        self.updates[usize::from(worker)] = update;
+    }
+
+    /// Campaigns for which requests come, or that have leases.
+    pub fn active(&self, now: TimeMs) -> Vec<u32> {
+        let is_active = |tracked: &&Tracked| tracked.is_active(now);
+        self.campaigns.values().filter(is_active).map(|tracked| tracked.view.number).collect()
+    }
+
+    /// Ended campaigns without leases, which no bidder bids for.
+    pub fn take_ended(&mut self) -> Vec<u32> {
+        let leased: BTreeSet<u32> = self.leases.values().map(|known| known.campaign).collect();
+        let over: Vec<u32> = self.ended.difference(&leased).copied().collect();
+        over.iter().for_each(|number| {
+            self.ended.remove(number);
+            self.campaigns.remove(number);
+        });
+        over
+    }
+
+    /// How all campaigns are.
+    pub fn live(&self) -> BTreeMap<u32, Live> {
+        self.campaigns.iter().map(|(number, tracked)| (*number, tracked.live())).collect()
+    }
+
+    /// Requests for campaigns that nobody knows.
+    pub fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// What is to be leased for which worker.
+    pub fn wanted(&mut self, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
+        let settings = self.settings;
+        self.campaigns.values_mut().flat_map(|tracked| tracked.wanted(settings, now)).collect()
+    }
+
+    /// The machine has not answered.
+    pub fn not_opened(&mut self, worker: u16, campaign: u32, now: TimeMs) {
+        if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+            tracked.refused(worker, Stopped::Unavailable, BudgetMicros::ZERO, now);
+        }
+    }
+
+    /// What the machine has answered to one of them.
+    pub fn opened(&mut self, worker: u16, wanted: LeaseWanted, opened: Result<LeaseView, NoLease>, now: TimeMs) {
+        match opened {
+            Ok(lease) => {
+                let known =
+                    Known { campaign: lease.campaign, worker, amount: lease.amount, stage: Stage::Opened, opened: now };
+                assert!(self.leases.insert(lease.id, known).is_none(), "a lease is opened once");
+            }
+            Err(why) => {
+                if let Some(tracked) = self.campaigns.get_mut(&wanted.campaign) {
+                    tracked.refused(worker, Stopped::from(why), BudgetMicros::ZERO, now);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! The life of a lease, from its record to its settlement.
+//!
+//! ```text
+//!   Opened ──held──▶ Granted ──retired──▶ Retired ──deadline of its last bid──▶ Closing ──settled──▶ forgotten
+//!      └──no money───────────────────────────────────────────────────────────────▲
+//! ```
+
+use tidegate_machines::TimeMs;
+
+use super::{Control, Stopped};
+use crate::bidder::{Grant, Retired};
+use crate::machine::{LeaseId, LeaseView};
+use crate::units::BudgetMicros;
+
+/// A lease of this process, or one that was open at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub campaign: u32,
+    pub worker: u16,
+    pub amount: BudgetMicros,
+    pub opened: TimeMs,
+    pub stage: Stage,
+}
+
+/// How far a lease is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It stands in the journal.
+    Opened,
+    /// Its money is held, and a worker bids with it.
+    Granted,
+    /// Nothing more is bid; wins count until then.
+    Retired { until: TimeMs },
+    /// No win counts any more. The ledger is to be told.
+    Closing,
+}
+
+/// Money of a lease that is to be held in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Money {
+    /// The lease.
+    pub lease: LeaseId,
+    /// When it was opened: part of the id of its hold.
+    pub opened: TimeMs,
+    /// Whose it is.
+    pub account: Box<str>,
+    /// Where what is spent goes.
+    pub spend: Box<str>,
+    /// How much.
+    pub amount: BudgetMicros,
+}
+
+/// What the ledger is to be told of a lease that is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// What was held.
+    pub money: Money,
+    /// What of it was spent.
+    pub spent: BudgetMicros,
+}
+
+impl Control {
+    /// A lease that was open at the start: bids of it may have been made until now.
+    pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
+        let until = TimeMs(now.0 + self.settings.win_deadline_ms);
+        let stage = if lease.is_closed { Stage::Closing } else { Stage::Retired { until } };
+        let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
+        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, opened, stage });
+    }
+
+    /// Leases whose money is to be held.
+    pub fn to_hold(&self) -> Vec<Money> {
+        let opened = self.leases.iter().filter(|(_, known)| known.stage == Stage::Opened);
+        opened.filter_map(|(id, known)| self.money(*id, known)).collect()
+    }
+
+    /// The money of a lease is held: a worker may bid with it.
+    pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
+        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
+        assert!(known.stage == Stage::Opened, "the money of a lease is held once");
+        let (campaign, worker, amount) = (known.campaign, known.worker, known.amount);
+        let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
+        if is_stopped {
+            // The plan has changed since it was asked for.
+            known.stage = Stage::Retired { until: TimeMs(0) };
+            return;
+        }
+        known.stage = Stage::Granted;
+        self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount });
+        if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+            tracked.granted(worker, lease, amount, now);
+        }
+    }
+
+    /// The ledger does not hold the money: its account has less, or the ledger has another reason.
+    pub fn not_held(&mut self, lease: LeaseId, why: Stopped, available: BudgetMicros, now: TimeMs) {
+        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
+        known.stage = Stage::Retired { until: TimeMs(0) };
+        let (campaign, worker) = (known.campaign, known.worker);
+        if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+            tracked.refused(worker, why, available, now);
+        }
+    }
+
+    /// A worker bids no more on a lease.
+    pub(super) fn retire(&mut self, worker: u16, retired: Retired) {
+        let Retired { lease, bids, at } = retired;
+        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
+        assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
+        // Without bids there is nothing to wait for.
+        let until = if bids == 0 { TimeMs(0) } else { TimeMs(at.0 + self.settings.win_deadline_ms) };
+        known.stage = Stage::Retired { until };
+        if let Some(tracked) = self.campaigns.get_mut(&known.campaign) {
+            tracked.retired(worker, lease);
+        }
+    }
+
+    /// Leases of which no win counts any more.
+    pub fn due(&self, now: TimeMs) -> Vec<LeaseId> {
+        let is_due = |known: &Known| matches!(known.stage, Stage::Retired { until } if until < now);
+        self.leases.iter().filter(|(_, known)| is_due(known)).map(|(id, _)| *id).collect()
+    }
+
+    /// They are closed in the journal.
+    pub fn closed(&mut self, leases: &[LeaseView]) {
+        for lease in leases {
+            let known = self.leases.get_mut(&lease.id).expect("a lease is known until it is settled");
+            known.stage = Stage::Closing;
+        }
+    }
+
+    /// Leases that are closed and not settled: their closing is asked for again, for what was spent of them.
+    pub fn closing(&self) -> Vec<LeaseId> {
+        let closing = self.leases.iter().filter(|(_, known)| known.stage == Stage::Closing);
+        closing.map(|(id, _)| *id).collect()
+    }
+
+    /// What the ledger is to be told of a lease that is closed.
+    pub fn settlement(&self, lease: &LeaseView) -> Option<Settlement> {
+        let known = self.leases.get(&lease.id)?;
+        Some(Settlement { money: self.money(lease.id, &Known { opened: lease.opened, ..*known })?, spent: lease.spent })
+    }
+
+    /// The ledger has what was spent, and the journal says so.
+    pub fn settled(&mut self, leases: &[LeaseId]) {
+        for lease in leases {
+            self.leases.remove(lease);
+        }
+    }
+
+    /// How many leases are not settled.
+    pub fn leases(&self) -> usize {
+        self.leases.len()
+    }
+
+    fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {
+        let plan = &self.campaigns.get(&known.campaign)?.view.plan;
+        let (account, spend) = (plan.account.clone(), plan.spend.clone());
+        Some(Money { lease, opened: known.opened, account, spend, amount: known.amount })
+    }
+}

@@ -1,0 +1,184 @@
+//! When the strategy of a campaign is asked, and what it is asked with.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tidegate_machines::TimeMs;
+
+use super::tracked::Tracked;
+use crate::machine::Spending;
+use crate::strategy::{self, Horizon, Input, Traffic};
+use crate::units::BudgetMicros;
+
+/// How often a strategy is asked.
+pub(super) const PACE_MS: u64 = 250;
+/// Parts of a day for which requests are counted.
+const PARTS: usize = 96;
+/// How many requests of a part of the day are forgotten when it comes again, as a share.
+const FORGOTTEN: f64 = 0.3;
+
+/// Requests, bids and wins of late.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rates {
+    requests: u64,
+    bids: u64,
+    pub requests_per_s: f64,
+    pub bids_per_s: f64,
+    /// Bids and wins, and what wins have cost; older ones count less.
+    recent_bids: f64,
+    recent_wins: f64,
+    recent_spent: f64,
+}
+
+impl Rates {
+    pub fn count(&mut self, requests: u64, bids: u32) {
+        self.requests += requests;
+        self.bids += u64::from(bids);
+        self.recent_bids += f64::from(bids);
+    }
+
+    pub fn learn_spending(&mut self, before: &Spending, now: &Spending) {
+        self.recent_wins += now.impressions.0.saturating_sub(before.impressions.0) as f64;
+        self.recent_spent += now.spent.0.saturating_sub(before.spent.0) as f64;
+    }
+
+    /// So much time has passed.
+    fn pass(&mut self, since_ms: u64) {
+        let since_s = since_ms as f64 / 1_000.0;
+        let weight = (since_s / 2.0).min(1.0);
+        self.requests_per_s += (self.requests as f64 / since_s - self.requests_per_s) * weight;
+        self.bids_per_s += (self.bids as f64 / since_s - self.bids_per_s) * weight;
+        (self.requests, self.bids) = (0, 0);
+        // Half is forgotten in about a minute.
+        let kept = 1.0 - (since_s / 90.0).min(1.0);
+        self.recent_bids *= kept;
+        self.recent_wins *= kept;
+        self.recent_spent *= kept;
+    }
+
+    pub fn win_rate(&self) -> f64 {
+        if self.recent_bids > 0.0 { (self.recent_wins / self.recent_bids).min(1.0) } else { 0.0 }
+    }
+
+    fn win_price(&self) -> f64 {
+        if self.recent_wins > 0.0 { self.recent_spent / self.recent_wins } else { 0.0 }
+    }
+}
+
+/// Which share of a day's requests comes when, as far as it was seen.
+pub(super) struct DayProfile {
+    weights: [f64; PARTS],
+    part: Option<usize>,
+    requests: f64,
+}
+
+impl Default for DayProfile {
+    fn default() -> DayProfile {
+        DayProfile { weights: [1.0; PARTS], part: None, requests: 0.0 }
+    }
+}
+
+impl DayProfile {
+    pub fn count(&mut self, requests: u64, zone: &TimeZone, now: TimeMs) {
+        let part = part_of_day(zone, now);
+        if self.part != Some(part) {
+            if let Some(before) = self.part {
+                let weight = &mut self.weights[before];
+                *weight += (self.requests - *weight) * FORGOTTEN;
+            }
+            (self.part, self.requests) = (Some(part), 0.0);
+        }
+        self.requests += requests as f64;
+    }
+}
+
+fn part_of_day(zone: &TimeZone, now: TimeMs) -> usize {
+    let at = i64::try_from(now.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    let time = at.unwrap_or_default().to_zoned(zone.clone()).time();
+    usize::from(time.hour().unsigned_abs()) * 4 + usize::from(time.minute().unsigned_abs()) / 15
+}
+
+impl Tracked {
+    /// Asks the strategy, if it is time. Returns the share of requests that is bid on and what of the price, if they
+    /// have changed.
+    pub fn pace(&mut self, now: TimeMs) -> Option<(f64, f64)> {
+        let since_ms = self.paced.map_or(PACE_MS, |paced| now.0.saturating_sub(paced.0));
+        if since_ms < PACE_MS || !self.is_active(now) && self.paced.is_some() {
+            return None;
+        }
+        if self.paced.is_some() {
+            self.rates.pass(since_ms);
+        }
+        self.paced = Some(now);
+        let before = (self.share, self.shade);
+        match self.horizon(now) {
+            None => (self.share, self.planned) = (0.0, None),
+            Some(Spread { horizon, budget, spent, reserved }) => {
+                let passed = now.0.saturating_sub(horizon.begins.0) as f64;
+                let length = horizon.ends.0.saturating_sub(horizon.begins.0).max(1) as f64;
+                self.planned = Some(BudgetMicros((budget.0 as f64 * (passed / length).min(1.0)) as u64));
+                let traffic = Traffic {
+                    requests_per_s: self.rates.requests_per_s,
+                    win_rate: self.rates.win_rate(),
+                    win_price: self.rates.win_price(),
+                    day: &self.profile.weights,
+                    since_ms,
+                };
+                let plan = &self.view.plan;
+                let throttle = strategy::decide(
+                    &plan.strategy,
+                    &Input {
+                        horizon,
+                        budget,
+                        spent,
+                        reserved,
+                        now,
+                        price_max: plan.price_micros,
+                        traffic,
+                        parameters: &plan.strategy.parameters,
+                        memory: self.memory,
+                    },
+                );
+                (self.share, self.shade, self.memory) = (throttle.share, throttle.shade, throttle.memory);
+            }
+        }
+        (before != (self.share, self.shade)).then_some((self.share, self.shade))
+    }
+
+    /// Over which time which money is spread; `None` while no flight is under way.
+    fn horizon(&mut self, now: TimeMs) -> Option<Spread> {
+        self.view.plan.flight_at(now).filter(|_| !self.view.plan.paused)?;
+        let day = self.day(now);
+        let (plan, spending) = (&self.view.plan, self.view.spending);
+        let is_today = spending.day == day.number;
+        match plan.daily_micros {
+            Some(cap) => {
+                // What the day may have: its cap, or what earlier days have left.
+                let today = if is_today { spending.day_spent } else { BudgetMicros::ZERO };
+                let earlier = BudgetMicros(spending.spent.0 - today.0);
+                let flight = plan.flight_at(now)?;
+                let begins = TimeMs(flight.starts_ms.max(day.begins.0));
+                let ends = TimeMs(flight.ends_ms.min(day.ends.0));
+                let reserved = if is_today { spending.day_exposed } else { BudgetMicros::ZERO };
+                let budget = cap.min(plan.budget_micros.left_behind(earlier));
+                Some(Spread { horizon: Horizon { begins, ends }, budget, spent: today, reserved })
+            }
+            None => {
+                // Flights as if one followed the other at once.
+                let passed: u64 = plan.flights.iter().map(|flight| flight.passed_ms(now)).sum();
+                let length: u64 = plan.flights.iter().map(|flight| flight.ends_ms - flight.starts_ms).sum();
+                let begins = now.0.saturating_sub(passed);
+                let horizon = Horizon { begins: TimeMs(begins), ends: TimeMs(begins.saturating_add(length)) };
+                let (spent, reserved) = (spending.spent, spending.exposed);
+                Some(Spread { horizon, budget: plan.budget_micros, spent, reserved })
+            }
+        }
+    }
+}
+
+/// Money, and the time over which it is spread.
+struct Spread {
+    horizon: Horizon,
+    budget: BudgetMicros,
+    spent: BudgetMicros,
+    reserved: BudgetMicros,
+}

@@ -1,0 +1,314 @@
+//! One campaign as the pacer follows it: its requests, its leases on each worker, and its throttle.
+
+use jiff::tz::TimeZone;
+use tidegate_machines::TimeMs;
+
+use super::ControlSettings;
+use super::pace::{DayProfile, Rates};
+use crate::bidder::{NoBid, Used};
+use crate::machine::{CampaignView, LeaseId, LeaseWanted, NoLease, Spending};
+use crate::strategy::Memory;
+use crate::units::BudgetMicros;
+use crate::zone::{self, ZoneDay};
+
+/// A campaign is active while requests for it have come within so long.
+const ACTIVE_MS: u64 = 10_000;
+/// A lease that nothing was bid on for so many times its length is given back.
+const IDLE_LEASES: u64 = 5;
+/// After this, money is asked for again that was refused.
+const REFUSED_MS: u64 = 250;
+/// A lease has money for so many bids at least.
+const BIDS_MIN: u64 = 4;
+
+/// Why no money is leased for a campaign at present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The budget is spent or leased.
+    BudgetUsed,
+    /// That of the day is.
+    DayUsed,
+    /// Its account has not so much.
+    NoFunds,
+    /// The ledger refuses: the account is missing, frozen or of the wrong kind.
+    LedgerRefused,
+    /// There are as many leases as there may be.
+    TooMany,
+    /// The shard does not answer.
+    Unavailable,
+}
+
+impl Stopped {
+    /// Its name at the doors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stopped::BudgetUsed => "budget_used",
+            Stopped::DayUsed => "day_used",
+            Stopped::NoFunds => "insufficient_funds",
+            Stopped::LedgerRefused => "ledger_refused",
+            Stopped::TooMany => "leases_too_many",
+            Stopped::Unavailable => "unavailable",
+        }
+    }
+}
+
+impl From<NoLease> for Stopped {
+    fn from(why: NoLease) -> Stopped {
+        match why {
+            NoLease::CampaignUnknown | NoLease::BudgetUsed => Stopped::BudgetUsed,
+            NoLease::DayUsed => Stopped::DayUsed,
+            NoLease::TooMany => Stopped::TooMany,
+        }
+    }
+}
+
+/// How a campaign is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Live {
+    /// The share of requests that is bid on.
+    pub share: f64,
+    /// What of the price is bid.
+    pub shade: f64,
+    /// What should be spent by now of what is to be spent; `None` outside of its flights.
+    pub planned: Option<BudgetMicros>,
+    /// Requests in a second.
+    pub requests_per_s: f64,
+    /// Bids in a second.
+    pub bids_per_s: f64,
+    /// Of bids, the share that wins.
+    pub win_rate: f64,
+    /// Bids since the start of the process.
+    pub bids: u64,
+    /// Requests without a bid since the start of the process, by reason.
+    pub no_bids: [u64; NoBid::ALL.len()],
+    /// What was spent, as far as the throttle knows it.
+    pub spending: Spending,
+    /// Why no money is leased.
+    pub stopped: Option<Stopped>,
+}
+
+/// A campaign.
+pub(super) struct Tracked {
+    pub view: CampaignView,
+    pub zone: TimeZone,
+    pub day: Option<ZoneDay>,
+    pub rates: Rates,
+    pub profile: DayProfile,
+    pub memory: Memory,
+    pub paced: Option<TimeMs>,
+    pub share: f64,
+    pub shade: f64,
+    pub planned: Option<BudgetMicros>,
+    workers: Vec<OnWorker>,
+    asked: Option<TimeMs>,
+    bids: u64,
+    no_bids: [u64; NoBid::ALL.len()],
+    refused: Option<(Stopped, TimeMs)>,
+    /// What the account had when it was asked last, if that was too little.
+    available: Option<BudgetMicros>,
+}
+
+/// A campaign on one worker.
+#[derive(Clone, Copy, Debug, Default)]
+struct OnWorker {
+    lease: Option<LeaseId>,
+    left: BudgetMicros,
+    amount: BudgetMicros,
+    granted: TimeMs,
+    /// When something was bid, or would have been with a lease.
+    wished: Option<TimeMs>,
+    /// What was bid since the last round, and what would have been.
+    wish: f64,
+    /// The same in a second.
+    wishes_per_s: f64,
+    last_round: Option<TimeMs>,
+    /// A lease is on its way.
+    is_asked: bool,
+}
+
+impl Tracked {
+    pub fn new(view: CampaignView, workers: u16) -> Tracked {
+        Tracked {
+            zone: zone::find(&view.plan.zone).unwrap_or(TimeZone::UTC),
+            view,
+            day: None,
+            rates: Rates::default(),
+            profile: DayProfile::default(),
+            memory: Memory::default(),
+            paced: None,
+            share: 0.0,
+            shade: 1.0,
+            planned: None,
+            workers: vec![OnWorker::default(); workers.into()],
+            asked: None,
+            bids: 0,
+            no_bids: [0; NoBid::ALL.len()],
+            refused: None,
+            available: None,
+        }
+    }
+
+    /// It has another plan. Returns whether its leases are to be given back: it is paused, or has less money than is
+    /// spent and leased.
+    pub fn set(&mut self, view: CampaignView) -> bool {
+        if view.plan.zone != self.view.plan.zone {
+            (self.zone, self.day) = (zone::find(&view.plan.zone).unwrap_or(TimeZone::UTC), None);
+        }
+        if view.plan.strategy != self.view.plan.strategy {
+            self.memory = Memory::default();
+        }
+        self.view = view;
+        // Decided anew at once.
+        (self.paced, self.refused) = (None, None);
+        self.is_stopped()
+    }
+
+    /// It has spent so much.
+    pub fn set_spending(&mut self, spending: Spending) {
+        self.rates.learn_spending(&self.view.spending, &spending);
+        self.view.spending = spending;
+    }
+
+    /// Whether nothing may be bid: it has ended, is paused, or has less money than is spent and leased.
+    pub fn is_stopped(&self) -> bool {
+        let Spending { spent, exposed, day_spent, day_exposed, .. } = self.view.spending;
+        let plan = &self.view.plan;
+        self.view.is_ended
+            || plan.paused
+            || spent + exposed > plan.budget_micros
+            || plan.daily_micros.is_some_and(|cap| day_spent + day_exposed > cap)
+    }
+
+    pub fn absorb(&mut self, worker: u16, used: &Used, now: TimeMs) {
+        let on_worker = &mut self.workers[usize::from(worker)];
+        on_worker.left = used.left;
+        let unfunded = f64::from(used.no_bids[NoBid::NoLease as usize]) * f64::from(self.view.plan.price_micros.0);
+        let wish = used.reserved.0 as f64 + unfunded * self.shade;
+        if wish > 0.0 {
+            on_worker.wish += wish;
+            on_worker.wished = Some(now);
+        }
+        self.asked = Some(now);
+        self.bids += u64::from(used.bids);
+        let no_bids: u64 = used.no_bids.iter().map(|count| u64::from(*count)).sum();
+        self.no_bids.iter_mut().zip(used.no_bids).for_each(|(all, count)| *all += u64::from(count));
+        let of_none = [NoBid::CampaignUnknown, NoBid::NotInFlight, NoBid::NotTargeted];
+        let not_for_it: u64 = of_none.iter().map(|why| u64::from(used.no_bids[*why as usize])).sum();
+        let requests = u64::from(used.bids) + no_bids - not_for_it;
+        self.rates.count(requests, used.bids);
+        self.profile.count(requests, &self.zone, now);
+    }
+
+    /// All of a worker's report was absorbed.
+    pub fn end_round(&mut self, worker: u16, now: TimeMs) {
+        let on_worker = &mut self.workers[usize::from(worker)];
+        let since = now.0.saturating_sub(on_worker.last_round.map_or(now.0, |last| last.0));
+        if on_worker.last_round.is_none() || since > 0 {
+            if since > 0 {
+                // Follows half of a change within 150 ms.
+                let weight = (since as f64 / 200.0).min(1.0);
+                let in_round = on_worker.wish * 1_000.0 / since as f64;
+                on_worker.wishes_per_s += (in_round - on_worker.wishes_per_s) * weight;
+                on_worker.wish = 0.0;
+            }
+            on_worker.last_round = Some(now);
+        }
+    }
+
+    pub fn is_active(&self, now: TimeMs) -> bool {
+        self.asked.is_some_and(|asked| now.0.saturating_sub(asked.0) < ACTIVE_MS)
+            || self.workers.iter().any(|on_worker| on_worker.lease.is_some())
+    }
+
+    /// The day of its zone.
+    pub fn day(&mut self, now: TimeMs) -> ZoneDay {
+        match self.day {
+            Some(day) if day.has(now) => day,
+            _ => *self.day.insert(zone::day_at(&self.zone, now)),
+        }
+    }
+
+    /// What is to be leased for which worker.
+    pub fn wanted(&mut self, settings: ControlSettings, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
+        let is_refused = self.refused.is_some_and(|(_, at)| now.0 < at.0 + REFUSED_MS);
+        let plan = &self.view.plan;
+        if self.view.is_ended || plan.paused || is_refused || plan.flight_at(now).is_none() {
+            return Vec::new();
+        }
+        let day = self.day(now).number;
+        let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
+        // What is left is not all given to the first who asks.
+        let Spending { spent, exposed, .. } = self.view.spending;
+        let left = self.view.plan.budget_micros.left_behind(spent + exposed).0;
+        let left = self.available.map_or(left, |available| left.min(available.0));
+        let share = (left / u64::from(settings.workers) / 2).max(price);
+        let mut wanted = Vec::new();
+        for (worker, on_worker) in self.workers.iter_mut().enumerate() {
+            let per_lease = on_worker.wishes_per_s * settings.lease_ms as f64 / 1_000.0;
+            let age = now.0.saturating_sub(on_worker.granted.0);
+            let is_wished = on_worker.wished.is_some_and(|at| now.0.saturating_sub(at.0) < settings.lease_ms);
+            let is_short = match on_worker.lease {
+                None => true,
+                // Enough for the third of a lease: a record and a hold take less.
+                Some(_) => {
+                    (on_worker.left.0 as f64) < (per_lease / 3.0).max(price as f64)
+                        || age > settings.lease_ms && on_worker.left.0 * 2 < on_worker.amount.0
+                }
+            };
+            if on_worker.is_asked || !is_wished || !is_short {
+                continue;
+            }
+            let amount = (per_lease as u64).max(price * BIDS_MIN).min(share);
+            on_worker.is_asked = true;
+            let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
+            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, day }));
+        }
+        wanted
+    }
+
+    /// Leases that are to be given back: nothing was bid on them for long, or they are old.
+    pub fn idle(&self, settings: ControlSettings, now: TimeMs) -> Vec<u16> {
+        let idle_ms = settings.lease_ms * IDLE_LEASES;
+        let is_idle = |on_worker: &OnWorker| {
+            on_worker.lease.is_some()
+                && now.0.saturating_sub(on_worker.granted.0) > idle_ms
+                && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms)
+        };
+        let numbered = self.workers.iter().enumerate();
+        numbered.filter(|(_, on_worker)| is_idle(on_worker)).map(|(worker, _)| worker as u16).collect()
+    }
+
+    pub fn granted(&mut self, worker: u16, lease: LeaseId, amount: BudgetMicros, now: TimeMs) {
+        let on_worker = &mut self.workers[usize::from(worker)];
+        (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), amount, amount);
+        (on_worker.granted, on_worker.is_asked) = (now, false);
+        (self.refused, self.available) = (None, None);
+    }
+
+    pub fn retired(&mut self, worker: u16, lease: LeaseId) {
+        let on_worker = &mut self.workers[usize::from(worker)];
+        if on_worker.lease == Some(lease) {
+            (on_worker.lease, on_worker.left) = (None, BudgetMicros::ZERO);
+        }
+    }
+
+    pub fn refused(&mut self, worker: u16, why: Stopped, available: BudgetMicros, now: TimeMs) {
+        self.workers[usize::from(worker)].is_asked = false;
+        self.refused = Some((why, now));
+        self.available = (why == Stopped::NoFunds).then_some(available);
+    }
+
+    pub fn live(&self) -> Live {
+        Live {
+            share: self.share,
+            shade: self.shade,
+            planned: self.planned,
+            requests_per_s: self.rates.requests_per_s,
+            bids_per_s: self.rates.bids_per_s,
+            win_rate: self.rates.win_rate(),
+            bids: self.bids,
+            no_bids: self.no_bids,
+            spending: self.view.spending,
+            stopped: self.refused.map(|(why, _)| why),
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Moves money and plans between shards, ledger and bidders: the shell around [`Control`].
+//!
+//! ```text
+//!   shards ──Changed, Spending──▶ ┌─────────┐ ──Update──▶ bidders
+//!          ◀─Open, Close, Settle─ │ Control │ ◀─Report───
+//!   ledger ◀─hold, settle──────── └─────────┘
+//! ```
+//!
+//! Two tasks of one thread: [`Keeper::round`] tells bidders what has changed, and waits for no disk of the ledger;
+//! [`Keeper::move_money`] opens, holds, closes and settles leases, and may wait. What fails is asked again: each step is
+//! done once, however often it is asked for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, RwLock};
+
+use tidegate_machines::{ShardIndex, TimeMs};
+
+use crate::bidder::{Report, Update};
+use crate::control::{Control, Live, Money, Settlement, Stopped};
+use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome};
+use crate::units::BudgetMicros;
+
+/// Campaigns that are asked for at once.
+const PAGE: usize = 256;
+/// How often spending is asked for.
+const SPENDING_MS: u64 = 200;
+/// Leases that are moved at once.
+const LEASES_AT_ONCE: usize = 1_024;
+
+/// The shards of campaigns.
+pub trait Shards {
+    /// How many.
+    fn count(&self) -> u16;
+
+    /// Asks one of them. The request is on its way when this returns. An error says why there is no answer.
+    fn ask(&self, shard: ShardIndex, command: Command) -> impl Future<Output = Result<Outcome, String>> + use<Self>;
+}
+
+/// The bidders, one on each worker.
+pub trait Bidders {
+    /// Tells a bidder something, and hears what it used. The update is on its way when this returns; an error gives
+    /// back one that did not reach it.
+    fn exchange(&self, worker: u16, update: Update) -> impl Future<Output = Result<Report, Update>> + use<Self>;
+}
+
+/// What became of money that was to be held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It is held.
+    Done,
+    /// The account has only so much.
+    Insufficient {
+        /// So much.
+        available: BudgetMicros,
+    },
+    /// The ledger refuses, and this is why.
+    Refused(String),
+    /// Nobody knows: it is asked again.
+    Unknown(String),
+}
+
+/// What became of a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The ledger has what was spent, and has given back the rest.
+    Done,
+    /// There is no hold of this lease, and nothing was spent of it.
+    Nothing,
+    /// The ledger refuses although something was spent, and this is why. It is asked again: no money may be lost.
+    Refused(String),
+    /// Nobody knows: it is asked again.
+    Unknown(String),
+}
+
+/// The money of campaigns.
+pub trait Treasury {
+    /// Holds money, each under an id that follows from its lease. In the order of what was asked.
+    fn hold(&self, money: Vec<Money>) -> impl Future<Output = Vec<Held>>;
+
+    /// Pays what was spent and gives back the rest. In the order of what was asked.
+    fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
+}
+
+/// How all campaigns are, for the doors.
+pub type LiveTable = Arc<RwLock<BTreeMap<u32, Live>>>;
+
+/// Moves money and plans.
+pub struct Keeper<S, B, T> {
+    control: RefCell<Control>,
+    shards: S,
+    bidders: B,
+    treasury: T,
+    live: LiveTable,
+    workers: u16,
+    /// The newest time that all bidders have told.
+    now: Cell<TimeMs>,
+    /// How far the changes of each shard are known.
+    followed: RefCell<Vec<u64>>,
+    spending_asked: Cell<TimeMs>,
+    /// What the log was told of last.
+    told: RefCell<BTreeSet<String>>,
+}
+
+impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
+    /// For bidders on so many workers.
+    pub fn new(control: Control, (shards, bidders, treasury): (S, B, T), workers: u16, live: LiveTable) -> Self {
+        let followed = RefCell::new(vec![0; shards.count().into()]);
+        Keeper {
+            control: RefCell::new(control),
+            shards,
+            bidders,
+            treasury,
+            live,
+            workers,
+            now: Cell::new(TimeMs(0)),
+            followed,
+            spending_asked: Cell::new(TimeMs(0)),
+            told: RefCell::default(),
+        }
+    }
+
+    /// What is known.
+    pub fn control(&self) -> &RefCell<Control> {
+        &self.control
+    }
+
+    /// Learns which campaigns there are, and which leases an earlier process has left open. Before anything else.
+    pub async fn recover(&self) -> Result<(), String> {
+        self.follow().await?;
+        self.exchange().await;
+        for shard in self.all_shards() {
+            // Their counters begin at 1.
+            let mut after = LeaseId::new(shard, 0);
+            loop {
+                let command = Command::Leases { after, limit: LEASES_AT_ONCE };
+                let Outcome::Leases(leases) = self.shards.ask(shard, command).await? else { unreachable!("of leases") };
+                let Some(last) = leases.last() else { break };
+                after = last.id;
+                let mut control = self.control.borrow_mut();
+                leases.iter().for_each(|lease| control.recover(lease, self.now.get()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells bidders what has changed, and hears from them.
+    pub async fn round(&self) {
+        if let Err(why) = self.follow().await {
+            self.tell("changes of campaigns are not known", &why);
+        }
+        let now = self.now.get();
+        if now.0.saturating_sub(self.spending_asked.get().0) >= SPENDING_MS {
+            self.spending_asked.set(now);
+            if let Err(why) = self.ask_spending().await {
+                self.tell("what campaigns have spent is not known", &why);
+            }
+            let live = self.control.borrow().live();
+            *self.live.write().expect("nobody panics with it") = live;
+        }
+        self.control.borrow_mut().pace(now);
+        self.exchange().await;
+    }
+
+    /// Opens and holds leases that are wanted; closes and settles those that are over.
+    pub async fn move_money(&self) {
+        if let Err(why) = self.open().await {
+            self.tell("no money can be leased", &why);
+        }
+        self.hold().await;
+        if let Err(why) = self.settle().await {
+            self.tell("leases wait to be settled", &why);
+        }
+        if let Err(why) = self.forget().await {
+            self.tell("ended campaigns wait to be forgotten", &why);
+        }
+    }
+
+    fn all_shards(&self) -> impl Iterator<Item = ShardIndex> + use<S, B, T> {
+        (0..self.shards.count()).map(ShardIndex)
+    }
+
+    async fn follow(&self) -> Result<(), String> {
+        for shard in self.all_shards() {
+            loop {
+                let after = self.followed.borrow()[usize::from(shard.0)];
+                let changed = self.shards.ask(shard, Command::Changed { after, limit: PAGE }).await?;
+                let Outcome::Changed { campaigns, up_to } = changed else { unreachable!("of changes") };
+                self.followed.borrow_mut()[usize::from(shard.0)] = up_to;
+                let is_last = campaigns.len() < PAGE;
+                let mut control = self.control.borrow_mut();
+                campaigns.into_iter().for_each(|view| control.learn(view));
+                if is_last {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_spending(&self) -> Result<(), String> {
+        let active = self.control.borrow().active(self.now.get());
+        for (shard, numbers) in self.by_shard(active, |number| self.shard_of(*number)) {
+            for campaigns in numbers.chunks(LEASES_AT_ONCE) {
+                let command = Command::Spending { campaigns: campaigns.to_vec() };
+                let Outcome::Spending(all) = self.shards.ask(shard, command).await? else {
+                    unreachable!("of spending")
+                };
+                let mut control = self.control.borrow_mut();
+                all.into_iter().for_each(|(number, spending)| control.learn_spending(number, spending));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which shard has a campaign.
+    fn shard_of(&self, number: u32) -> ShardIndex {
+        ShardIndex((number % u32::from(self.shards.count())) as u16)
+    }
+
+    fn by_shard<I>(&self, items: Vec<I>, shard_of: impl Fn(&I) -> ShardIndex) -> BTreeMap<ShardIndex, Vec<I>> {
+        let mut all: BTreeMap<ShardIndex, Vec<I>> = BTreeMap::new();
+        items.into_iter().for_each(|item| all.entry(shard_of(&item)).or_default().push(item));
+        all
+    }
+
+    async fn exchange(&self) {
+        let updates = self.control.borrow_mut().take_updates(self.now.get());
+        let numbered = (0..self.workers).zip(updates);
+        let asked: Vec<_> = numbered.map(|(worker, update)| self.bidders.exchange(worker, update)).collect();
+        let mut newest = Vec::new();
+        for (worker, asked) in (0..self.workers).zip(asked) {
+            let report = asked.await;
+            let mut control = self.control.borrow_mut();
+            match report {
+                Ok(report) => {
+                    newest.push(report.now);
+                    let now = report.now;
+                    control.absorb(worker, report, now);
+                }
+                Err(update) => control.put_back(worker, update),
+            }
+        }
+        // Of several workers, the one that is behind: what is over there is over everywhere.
+        if newest.len() == usize::from(self.workers) {
+            self.now.set(newest.into_iter().min().unwrap_or(self.now.get()).max(self.now.get()));
+        }
+    }
+
+    async fn open(&self) -> Result<(), String> {
+        let now = self.now.get();
+        let wanted = self.control.borrow_mut().wanted(now);
+        let mut failed = Ok(());
+        for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
+            for wanted in wanted.chunks(LEASES_AT_ONCE) {
+                let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
+                let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
+                let mut control = self.control.borrow_mut();
+                match opened {
+                    Ok(Outcome::Opened(opened)) => {
+                        let each = wanted.iter().zip(opened);
+                        each.for_each(|((worker, wanted), opened)| control.opened(*worker, *wanted, opened, now));
+                    }
+                    Ok(other) => unreachable!("leases were to be opened: {other:?}"),
+                    Err(why) => {
+                        // If it was done all the same, nobody bids with these leases: a start finds and settles them.
+                        wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
+                        failed = Err(why);
+                    }
+                }
+            }
+        }
+        failed
+    }
+
+    async fn hold(&self) {
+        let money = self.control.borrow().to_hold();
+        for money in money.chunks(LEASES_AT_ONCE) {
+            let held = self.treasury.hold(money.to_vec()).await;
+            let now = self.now.get();
+            for (Money { lease, account, .. }, held) in money.iter().zip(held) {
+                let mut control = self.control.borrow_mut();
+                match held {
+                    Held::Done => control.held(*lease, now),
+                    Held::Insufficient { available } => control.not_held(*lease, Stopped::NoFunds, available, now),
+                    Held::Refused(why) => {
+                        control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
+                        self.tell(&format!("the ledger holds no money of {account}"), &why);
+                    }
+                    Held::Unknown(why) => self.tell("the ledger does not say whether money is held", &why),
+                }
+            }
+        }
+    }
+
+    async fn settle(&self) -> Result<(), String> {
+        let now = self.now.get();
+        let mut over = self.control.borrow().due(now);
+        over.extend(self.control.borrow().closing());
+        for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
+            for leases in leases.chunks(LEASES_AT_ONCE) {
+                let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
+                let Outcome::Closed(closed) = closed else { unreachable!("leases were to be closed") };
+                let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
+                let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
+                self.control.borrow_mut().closed(&closed);
+                // An earlier settlement was done, and its answer was lost.
+                self.control.borrow_mut().settled(&forgotten);
+                self.pay(shard, &closed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn pay(&self, shard: ShardIndex, closed: &[LeaseView]) -> Result<(), String> {
+        let settlements: Vec<Settlement> =
+            closed.iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
+        let settled = self.treasury.settle(settlements.clone()).await;
+        let mut done = Vec::new();
+        for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
+            match settled {
+                Settled::Done => done.push(money.lease),
+                Settled::Nothing => done.push(money.lease),
+                Settled::Refused(why) => {
+                    let (lease, account) = (money.lease.to_string(), &money.account);
+                    self.tell(
+                        &format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}"),
+                        &why,
+                    );
+                }
+                Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),
+            }
+        }
+        if !done.is_empty() {
+            self.shards.ask(shard, Command::Settle { leases: done.clone() }).await?;
+            self.control.borrow_mut().settled(&done);
+        }
+        Ok(())
+    }
+
+    async fn forget(&self) -> Result<(), String> {
+        let over = self.control.borrow_mut().take_ended();
+        for (shard, campaigns) in self.by_shard(over, |number| self.shard_of(*number)) {
+            // If it fails, the next start forgets them.
+            self.shards.ask(shard, Command::Forget { campaigns }).await?;
+        }
+        Ok(())
+    }
+
+    /// Says something once for as long as it goes on.
+    fn tell(&self, what: &str, why: &str) {
+        let mut told = self.told.borrow_mut();
+        if told.len() > 1_000 {
+            told.clear();
+        }
+        if told.insert(format!("{what}{why}")) {
+            tracing::warn!(why, "{what}");
+        }
+    }
+}
