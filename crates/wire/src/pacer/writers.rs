@@ -37,13 +37,19 @@ impl OpenPacket {
         OpenPacket { start, items: out.len(), count: 0 }
     }
 
-    /// Appends the first `length` bytes of `item`. All of it is copied, and cut: a copy of a known length is cheaper.
+    /// Appends the item that `write` puts together. It is put together where it stays: the bytes of one that is copied
+    /// were written one by one, and a processor waits before it reads such bytes as words.
     #[inline(always)]
-    fn push(&mut self, out: &mut Vec<u8>, item: &[u8; PACER_ITEM_BYTES_MAX], length: usize) {
+    fn push(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut OpenItem<'_>)) {
         self.count += 1;
-        let end = out.len() + length;
-        out.extend_from_slice(item);
-        out.truncate(end);
+        let start = out.len();
+        out.extend_from_slice(&[0; PACER_ITEM_BYTES_MAX]);
+        let bytes = out[start..].first_chunk_mut().expect("they were appended");
+        let mut item = OpenItem { bytes, length: 2 };
+        write(&mut item);
+        let length = item.length;
+        item.bytes[..2].copy_from_slice(&[0x0a, length as u8 - 2]);
+        out.truncate(start + length);
     }
 
     /// Writes all lengths. `out` must be the buffer that the packet was opened in, with nothing but its items appended.
@@ -61,21 +67,13 @@ impl OpenPacket {
     }
 }
 
-/// An item that is being put together.
-struct ItemBytes {
-    bytes: [u8; PACER_ITEM_BYTES_MAX],
+/// An item that is being put together, behind the tag of field 1 and its length.
+struct OpenItem<'o> {
+    bytes: &'o mut [u8; PACER_ITEM_BYTES_MAX],
     length: usize,
 }
 
-impl ItemBytes {
-    /// An item with the tag of field 1 and a gap for its length.
-    #[inline(always)]
-    fn begin() -> ItemBytes {
-        let mut bytes = [0; PACER_ITEM_BYTES_MAX];
-        bytes[0] = 0x0a;
-        ItemBytes { bytes, length: 2 }
-    }
-
+impl OpenItem<'_> {
     #[inline(always)]
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.bytes[self.length..self.length + N].copy_from_slice(bytes);
@@ -93,23 +91,13 @@ impl ItemBytes {
 
     /// Zero is not written.
     #[inline(always)]
-    fn varint(&mut self, tag: u8, mut value: u32) {
-        if value == 0 {
-            return;
+    fn varint(&mut self, tag: u8, value: u32) {
+        if value != 0 {
+            let (bytes, width) = varint::spread(value);
+            self.put(&[tag]);
+            self.put(&bytes);
+            self.length -= bytes.len() - width;
         }
-        self.put(&[tag]);
-        while value >= 0x80 {
-            self.put(&[value as u8 | 0x80]);
-            value >>= 7;
-        }
-        self.put(&[value as u8]);
-    }
-
-    /// Appends the item, with its length.
-    #[inline(always)]
-    fn append(mut self, packet: &mut OpenPacket, out: &mut Vec<u8>) {
-        self.bytes[1] = self.length as u8 - 2;
-        packet.push(out, &self.bytes, self.length);
     }
 }
 
@@ -121,13 +109,13 @@ impl ItemBytes {
 pub fn encode_bid_requests(out: &mut Vec<u8>, correlation: u64, requests: impl IntoIterator<Item = BidRequestRef>) {
     let mut packet = OpenPacket::open(out, correlation, 1);
     for request in requests {
-        let mut item = ItemBytes::begin();
-        item.fixed64(0x09, request.id);
-        item.varint(0x10, request.campaign);
-        item.fixed64(0x19, request.user);
-        item.fixed64(0x21, request.key);
-        item.varint(0x28, request.price_micros);
-        item.append(&mut packet, out);
+        packet.push(out, |item| {
+            item.fixed64(0x09, request.id);
+            item.varint(0x10, request.campaign);
+            item.fixed64(0x19, request.user);
+            item.fixed64(0x21, request.key);
+            item.varint(0x28, request.price_micros);
+        });
     }
     packet.close(out);
 }
@@ -140,13 +128,13 @@ pub fn encode_bid_requests(out: &mut Vec<u8>, correlation: u64, requests: impl I
 pub fn encode_wins<'a>(out: &mut Vec<u8>, correlation: u64, wins: impl IntoIterator<Item = WinRef<'a>>) {
     let mut packet = OpenPacket::open(out, correlation, 2);
     for win in wins {
-        let mut item = ItemBytes::begin();
         assert!(win.token.len() <= TOKEN_BYTES, "a token of {} bytes", win.token.len());
-        item.put(&[0x0a, win.token.len() as u8]);
-        item.bytes[item.length..item.length + win.token.len()].copy_from_slice(win.token);
-        item.length += win.token.len();
-        item.varint(0x10, win.price_micros);
-        item.append(&mut packet, out);
+        packet.push(out, |item| {
+            item.put(&[0x0a, win.token.len() as u8]);
+            item.bytes[item.length..item.length + win.token.len()].copy_from_slice(win.token);
+            item.length += win.token.len();
+            item.varint(0x10, win.price_micros);
+        });
     }
     packet.close(out);
 }
@@ -196,11 +184,11 @@ impl<'o> BidsWriter<'o> {
     /// Appends a bid.
     #[inline]
     pub fn bid(&mut self, price_micros: u32, token: &[u8; TOKEN_BYTES]) {
-        let mut item = ItemBytes::begin();
-        item.varint(0x08, price_micros);
-        item.put(&[0x12, TOKEN_BYTES as u8]);
-        item.put(token);
-        item.append(&mut self.packet, self.out);
+        self.packet.push(self.out, |item| {
+            item.varint(0x08, price_micros);
+            item.put(&[0x12, TOKEN_BYTES as u8]);
+            item.put(token);
+        });
     }
 
     /// Appends that there is no bid.
