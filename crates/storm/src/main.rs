@@ -12,11 +12,14 @@
 //!        │
 //!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
 //!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
+//!
+//!   hammer ──▶ tidegate (binary port), or a peer: bid requests, each packet at its time
 //! ```
 //!
 //! Invariant: only `in_memory` uses the server's code. Everything else uses what any client sees, and /proc.
 
 mod bench;
+mod hammer;
 mod in_memory;
 mod load;
 mod machine;
@@ -25,6 +28,7 @@ mod outbox;
 mod peer;
 mod process;
 mod report;
+mod schedule;
 mod sqs;
 mod tidegate;
 mod workload;
@@ -54,6 +58,8 @@ enum Command {
     BenchQueue(bench::queue::Settings),
     /// Measures a ledger that has seen very many ids.
     BenchIds(bench::ids::Settings),
+    /// Asks a pacer for bids at a rate, or searches the highest that it answers in time.
+    Hammer(hammer::Settings),
     /// Holds sessions in memory, for the gateway bench.
     #[command(hide = true)]
     HoldSessions(in_memory::Settings),
@@ -66,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
         Command::BenchQueue(settings) => bench::queue::run(&settings),
         Command::BenchIds(settings) => bench::ids::run(&settings),
+        Command::Hammer(settings) => hammer::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),
     }
 }

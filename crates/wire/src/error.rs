@@ -40,7 +40,7 @@ pub enum DecodeError {
     #[error("a field has an invalid tag")]
     TagInvalid,
     /// A known field came as another wire type than the schema says.
-    #[error("a field has another wire type than tidegate.proto says")]
+    #[error("a field has another wire type than its schema says")]
     WireTypeMismatch,
     /// A string is not UTF-8.
     #[error("a text is not valid UTF-8")]
@@ -54,6 +54,9 @@ pub enum DecodeError {
     /// More than [`crate::limits::TRANSFERS_MAX`] items.
     #[error("a request carries at most 8,190 items")]
     TooManyItems,
+    /// No item, or more than [`crate::limits::PACER_ITEMS_MAX`].
+    #[error("a request to the pacer carries 1 to 256 items")]
+    PacketSizeInvalid,
     /// The frame is longer than a span can point into.
     #[error("the frame is longer than any frame may be")]
     FrameTooLong,
@@ -63,7 +66,7 @@ impl DecodeError {
     /// The stable name that the binary port shows.
     pub const fn code(self) -> &'static str {
         match self {
-            DecodeError::TooManyItems => "batch_size_invalid",
+            DecodeError::TooManyItems | DecodeError::PacketSizeInvalid => "batch_size_invalid",
             DecodeError::FrameTooLong => "frame_too_large",
             _ => "frame_malformed",
         }

@@ -14,14 +14,23 @@ pub(crate) enum Value<'a> {
     Varint(u64),
     /// Wire type 2.
     Bytes(&'a [u8]),
-    /// Wire types 1 and 5: no field of this schema, so only passed over.
-    Fixed,
+    /// Wire type 1.
+    Fixed64(u64),
+    /// Wire type 5: no field of a schema, so only passed over.
+    Fixed32,
 }
 
 impl<'a> Value<'a> {
     pub(crate) fn varint(self) -> Result<u64, DecodeError> {
         match self {
             Value::Varint(value) => Ok(value),
+            _ => Err(DecodeError::WireTypeMismatch),
+        }
+    }
+
+    pub(crate) fn fixed64(self) -> Result<u64, DecodeError> {
+        match self {
+            Value::Fixed64(value) => Ok(value),
             _ => Err(DecodeError::WireTypeMismatch),
         }
     }
@@ -74,12 +83,12 @@ impl<'a> Fields<'a> {
         }
         let value = match tag & 7 {
             0 => Value::Varint(varint::read(self.message, &mut self.at)?),
-            1 => self.fixed(8)?,
+            1 => Value::Fixed64(self.fixed64()?),
             2 => {
                 let length = varint::read(self.message, &mut self.at)?;
                 Value::Bytes(self.take(length)?)
             }
-            5 => self.fixed(4)?,
+            5 => self.take(4).map(|_| Value::Fixed32)?,
             // Groups nest without a length; skipping one would need its own bound, and current encoders do not write
             // them.
             _ => return Err(DecodeError::TagInvalid),
@@ -87,9 +96,9 @@ impl<'a> Fields<'a> {
         Ok(Some(((tag >> 3) as u32, value)))
     }
 
-    fn fixed(&mut self, length: u64) -> Result<Value<'a>, DecodeError> {
-        self.take(length)?;
-        Ok(Value::Fixed)
+    fn fixed64(&mut self) -> Result<u64, DecodeError> {
+        let bytes = self.take(8)?;
+        Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes were taken")))
     }
 
     fn take(&mut self, length: u64) -> Result<&'a [u8], DecodeError> {

@@ -8,6 +8,8 @@
 //!  bytes ──▶ frame::split ──▶ decode_reply ──▶ ReplyRef ───────▶ (client)
 //! ```
 //!
+//! The bodies of rooms with a hot path have codecs of their own: [`pacer`].
+//!
 //! `tidegate.proto` is the schema; [`proto`] holds its generated types. The codec beside them is written by hand
 //! because a generated one allocates four strings for each transfer, and the time budget of a transfer is some hundred
 //! nanoseconds. Property tests check that the two agree. `docs/formats/binary.md` describes the bytes for people who
@@ -23,6 +25,7 @@ mod field;
 pub mod frame;
 pub mod limits;
 pub mod mqtt;
+pub mod pacer;
 pub mod proxy;
 pub mod reply;
 pub mod request;

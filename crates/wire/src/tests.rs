@@ -2,6 +2,7 @@
 //! random bytes.
 
 mod frames;
+mod pacer;
 
 use crate::proto::*;
 use crate::*;

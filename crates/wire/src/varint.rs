@@ -61,6 +61,20 @@ pub(crate) fn encoded(mut value: u64) -> ([u8; VARINT_BYTES_MAX], usize) {
     (bytes, width + 1)
 }
 
+/// As [`encoded`], without a branch: for numbers whose width nobody can guess.
+#[inline(always)]
+pub(crate) const fn spread(value: u32) -> ([u8; 8], usize) {
+    let value = value as u64;
+    let width = width(value);
+    let groups = value & 0x7f
+        | (value << 1) & 0x7f00
+        | (value << 2) & 0x7f_0000
+        | (value << 3) & 0x7f00_0000
+        | (value << 4) & 0x7f_0000_0000;
+    let more_follow = 0x80_8080_8080 & ((1 << (8 * (width - 1))) - 1);
+    ((groups | more_follow).to_le_bytes(), width)
+}
+
 /// How many bytes `value` takes.
 #[inline(always)]
 pub(crate) const fn width(value: u64) -> usize {
@@ -82,6 +96,9 @@ mod tests {
             let mut at = 0;
             prop_assert_eq!(read(&out, &mut at), Ok(value));
             prop_assert_eq!(at, out.len());
+            let (bytes, width) = spread(value as u32);
+            let (expected, expected_width) = encoded(u64::from(value as u32));
+            prop_assert_eq!((&bytes[..width], width), (&expected[..expected_width], expected_width));
         }
     }
 

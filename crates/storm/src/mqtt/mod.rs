@@ -16,7 +16,6 @@ pub mod drive;
 pub mod handshake;
 pub mod link;
 pub mod packet;
-pub mod schedule;
 pub mod stamp;
 pub mod tls;
 pub mod websocket;

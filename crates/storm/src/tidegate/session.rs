@@ -20,7 +20,8 @@ pub fn log_in(socket: &mut TcpStream) -> Result<()> {
     log_in_as(socket, TOKEN)
 }
 
-fn log_in_as(socket: &mut TcpStream, token: &str) -> Result<()> {
+/// The same as the service with this token.
+pub fn log_in_as(socket: &mut TcpStream, token: &str) -> Result<()> {
     let mut session = Session { socket: socket.try_clone()?, inbox: Vec::new() };
     let hello = request_frame::Body::Hello(proto::Hello { token: token.to_owned() });
     match session.call(hello)? {

@@ -8,7 +8,7 @@ use crate::mqtt::drive::{Links, Measured, Plan, Traffic, drive};
 use crate::mqtt::handshake;
 use crate::mqtt::link::Link;
 use crate::mqtt::packet::{self, Arrival, ConnectOptions, Publish, QoS};
-use crate::mqtt::schedule::Schedule;
+use crate::schedule::Schedule;
 use crate::mqtt::stamp::{Expected, PAYLOAD_BYTES, Stamp};
 use crate::report::Report;
 use anyhow::{Result, bail, ensure};

@@ -1,5 +1,5 @@
-//! When messages of an open load are due, independent of earlier messages: like clients that do not wait for each
-//! other.
+//! When messages or packets of an open load are due, independent of earlier ones: like clients that do not wait for
+//! each other.
 //!
 //! Why: a closed load slows down with the broker, so it measures fast moments more often than slow ones (coordinated
 //! omission). Here latency counts from the moment at which a message was due, also when the load itself was late.
@@ -20,11 +20,17 @@ impl Schedule {
     /// The next message that is due at `now_ns`: its number over all publishers, and when it was due.
     #[inline]
     pub fn due(&mut self, now_ns: u64) -> Option<(u64, u64)> {
-        let due_ns = (self.next as f64 * self.interval_ns) as u64;
+        let due_ns = self.next_due_ns();
         (due_ns <= now_ns).then(|| {
             self.next += 1;
             (self.next - 1, due_ns)
         })
+    }
+
+    /// When the next message is due.
+    #[inline]
+    pub fn next_due_ns(&self) -> u64 {
+        (self.next as f64 * self.interval_ns) as u64
     }
 }
 

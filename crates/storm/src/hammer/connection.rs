@@ -1,0 +1,104 @@
+//! One connection of the load: bytes to send, and the beginning of an answer whose end has not come.
+
+use super::{Answer, Answers, Protocol, Won};
+use crate::outbox::Outbox;
+use anyhow::{Context, Result, bail};
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+pub struct Connection {
+    socket: TcpStream,
+    outbox: Outbox,
+    rest: Vec<u8>,
+    /// Tags in the order asked, for protocols that answer in order.
+    pub order: VecDeque<u32>,
+    /// Bids that won and are not told yet.
+    pub won: Vec<Won>,
+}
+
+impl Connection {
+    /// Connects, and lets the protocol talk.
+    pub fn open(address: SocketAddr, protocol: &mut impl Protocol) -> Result<Connection> {
+        let mut socket = std::net::TcpStream::connect(address)
+            .with_context(|| format!("could not connect to {address}: does a pacer listen there?"))?;
+        socket.set_nodelay(true)?;
+        protocol.greet(&mut socket)?;
+        socket.set_nonblocking(true)?;
+        Ok(Connection {
+            socket: TcpStream::from_std(socket),
+            outbox: Outbox::default(),
+            rest: Vec::new(),
+            order: VecDeque::new(),
+            won: Vec::new(),
+        })
+    }
+
+    /// For the poll.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Where bytes go that the next flush sends.
+    #[inline]
+    pub fn outbox(&mut self) -> &mut Vec<u8> {
+        self.outbox.bytes()
+    }
+
+    /// Bytes that the socket has not taken.
+    #[inline]
+    pub fn unsent_bytes(&self) -> usize {
+        self.outbox.unsent_bytes()
+    }
+
+    /// Writes what the socket takes; the rest goes when it says that it is writable again.
+    pub fn flush(&mut self) -> Result<()> {
+        self.outbox.flush(&mut self.socket)
+    }
+
+    /// Appends notices of what won, and tells how many answers they will have.
+    pub fn notify(&mut self, protocol: &mut impl Protocol) -> u64 {
+        if self.won.is_empty() { 0 } else { protocol.notify(&mut self.won, self.outbox.bytes()) }
+    }
+
+    /// Reads all that has come into `buffer`, which all connections share, and calls `take` with each answer, the tags asked in order, and
+    /// when it was read.
+    pub fn receive<P: Protocol>(
+        &mut self,
+        protocol: &mut P,
+        answers: &mut Answers,
+        buffer: &mut [u8],
+        mut take: impl FnMut(Answer, &mut VecDeque<u32>, Instant) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            let old = self.rest.len();
+            buffer[..old].copy_from_slice(&self.rest);
+            let read = match self.socket.read(&mut buffer[old..]) {
+                Ok(0) => bail!("the server closed the connection; its log says why"),
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context("could not receive"),
+            };
+            let now = Instant::now();
+            let mut left = &buffer[..old + read];
+            while !left.is_empty()
+                && let Some(answer) = protocol.answer(left, answers, &mut self.won)?
+            {
+                left = &left[answer.bytes..];
+                take(answer, &mut self.order, now)?;
+            }
+            if left.len() == buffer.len() {
+                bail!("an answer of more than {} bytes", buffer.len());
+            }
+            self.rest.clear();
+            self.rest.extend_from_slice(left);
+            // A read that left room has emptied the socket (epoll(7), edge-triggered stream sockets): one call less.
+            if old + read < buffer.len() {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,3 @@
+module tidegate/tests/peers/pacer
+
+go 1.24
