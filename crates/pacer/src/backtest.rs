@@ -24,6 +24,8 @@ mod reservations;
 mod simulation;
 mod table;
 
+use std::collections::BTreeMap;
+
 use crate::plan::StrategyChoice;
 use crate::strategy::{STRATEGIES, StrategyError, check};
 use crate::units::{BudgetMicros, Impressions, PriceMicros};
@@ -50,6 +52,8 @@ pub struct Campaign {
 pub struct Row {
     /// The name of its strategy.
     pub strategy: &'static str,
+    /// What the strategy was told.
+    pub parameters: BTreeMap<Box<str>, i64>,
     /// What it might have spent.
     pub budget: BudgetMicros,
     /// What it spent.
@@ -92,7 +96,7 @@ impl Row {
 /// One campaign for each strategy, told nothing.
 pub fn one_of_each(budget: BudgetMicros, price_max: PriceMicros) -> Vec<Campaign> {
     let campaign = |name: &str| Campaign {
-        strategy: StrategyChoice { name: name.into(), parameters: Default::default() },
+        strategy: StrategyChoice { name: name.into(), parameters: BTreeMap::new() },
         budget,
         price_max,
     };

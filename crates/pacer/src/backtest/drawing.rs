@@ -8,7 +8,7 @@ use crate::units::BudgetMicros;
 const PANELS_ACROSS: usize = 2;
 const PANEL: (f64, f64) = (540.0, 190.0);
 /// The curve within its panel: from the left, from the top, width, height.
-const PLOT: (f64, f64, f64, f64) = (46.0, 30.0, 480.0, 130.0);
+const PLOT: (f64, f64, f64, f64) = (46.0, 30.0, 470.0, 130.0);
 /// Every so many minutes a point is drawn.
 const MINUTES: usize = 5;
 /// So many points stand in a line of the file.

@@ -27,6 +27,10 @@ pub struct Market {
     pub requests: u32,
     /// So often there are a few minutes of three to eight times the requests.
     pub bursts: u32,
+    /// So often there are ten minutes to half an hour without any.
+    pub outages: u32,
+    /// So often the others bid half as much, or up to two and a half times as much, for one to three hours.
+    pub price_changes: u32,
     /// The median of the highest bid of the others, in micros. A fifth of them is above twice of it.
     pub price_micros: f64,
     /// A win or loss is told this late at most, in the usual case, in seconds; half of them in a quarter of it.
@@ -49,6 +53,8 @@ impl Market {
             seed,
             requests: 400_000,
             bursts: 8,
+            outages: 1,
+            price_changes: 3,
             price_micros: 1_000.0,
             delay_s: 20,
             deadline_s: 60,
@@ -87,6 +93,7 @@ impl Auctions {
         let mut chance = Chance::new(market.seed);
         let learned = learned(&mut chance.branch());
         let rates = rates(market, &mut chance.branch());
+        let levels = price_levels(market, &mut chance.branch());
         let (mut ids, mut prices, mut ends, mut arrivals) =
             (chance.branch(), chance.branch(), chance.branch(), chance.branch());
         let (mut auctions, mut first) = (Vec::new(), Vec::with_capacity(rates.len() + 1));
@@ -96,7 +103,7 @@ impl Auctions {
             for _ in 0..(rate + arrivals.part()) as u64 {
                 auctions.push(Auction {
                     id: ids.number(),
-                    other_bid: other_bid(market, second, &mut prices),
+                    other_bid: other_bid(levels[second], &mut prices),
                     told_after_s: told_after_s(market, &mut ends),
                 });
             }
@@ -142,23 +149,40 @@ fn rates(market: &Market, chance: &mut Chance) -> Vec<f64> {
     let mut rates: Vec<f64> =
         (0..DAY_S).map(|second| level(f64::from(second) / 3_600.0) * today[second as usize / 3_600]).collect();
     for _ in 0..market.bursts {
-        let begins = chance.within(0.0, f64::from(DAY_S)) as usize;
-        let length = chance.within(120.0, 900.0) as usize;
         let times = chance.within(3.0, 8.0);
-        let ends = (begins + length).min(rates.len());
-        rates[begins..ends].iter_mut().for_each(|rate| *rate *= times);
+        some_span(&mut rates, 120.0, 900.0, chance).iter_mut().for_each(|rate| *rate *= times);
+    }
+    for _ in 0..market.outages {
+        some_span(&mut rates, 600.0, 1_800.0, chance).fill(0.0);
     }
     let sum: f64 = rates.iter().sum();
     rates.iter().map(|rate| rate / sum * f64::from(market.requests)).collect()
 }
 
+/// The median of the highest bid of the others, for each second. Where there is more traffic, there are more who bid.
+fn price_levels(market: &Market, chance: &mut Chance) -> Vec<f64> {
+    let competition = |second| 0.6 + 0.4 * level(f64::from(second) / 3_600.0);
+    let mut levels: Vec<f64> = (0..DAY_S).map(|second| market.price_micros * competition(second)).collect();
+    for _ in 0..market.price_changes {
+        let times = chance.within(0.5, 2.5);
+        some_span(&mut levels, 3_600.0, 10_800.0, chance).iter_mut().for_each(|level| *level *= times);
+    }
+    levels
+}
+
+/// Some of the seconds, so many in a row.
+fn some_span<'s>(seconds: &'s mut [f64], shortest_s: f64, longest_s: f64, chance: &mut Chance) -> &'s mut [f64] {
+    let begins = chance.within(0.0, seconds.len() as f64) as usize;
+    let ends = begins + chance.within(shortest_s, longest_s) as usize;
+    let ends = ends.min(seconds.len());
+    &mut seconds[begins..ends]
+}
+
 /// The highest bid of the others: log-logistic with shape 2, whose quantiles need only a root. Its tail is heavy, as
-/// that of real markets is. Where there is more traffic, there are more who bid.
-fn other_bid(market: &Market, second: usize, chance: &mut Chance) -> u32 {
+/// that of real markets is.
+fn other_bid(median: f64, chance: &mut Chance) -> u32 {
     let part = chance.part();
-    let competition = 0.6 + 0.4 * level(second as f64 / 3_600.0);
-    let spread = (part / (1.0 - part)).sqrt();
-    (market.price_micros * competition * spread) as u32
+    (median * (part / (1.0 - part)).sqrt()) as u32
 }
 
 /// When the end of a bid is told.

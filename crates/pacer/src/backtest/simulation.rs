@@ -82,6 +82,7 @@ impl<'a> Simulation<'a> {
     ) -> Simulation<'a> {
         let row = Row {
             strategy: strategy.name,
+            parameters: campaign.strategy.parameters.clone(),
             budget: campaign.budget,
             spent: BudgetMicros::ZERO,
             overspend: BudgetMicros::ZERO,

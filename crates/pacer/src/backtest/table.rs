@@ -11,8 +11,7 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "| strategy            |  budget | overspend | utilisation % | RMSE of the day % | RMSE of its plan % |   CPM \
-             | impressions | 95 % spent at |"
+            "| strategy            | budget | overspend | used % | RMSE of day % | of plan % |   CPM | impressions | 95 % at |"
         )?;
         writeln!(f, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")?;
         self.0.iter().try_for_each(|row| line(f, row))
@@ -20,16 +19,16 @@ impl fmt::Display for Table<'_> {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+    let name =
+        row.parameters.iter().fold(row.strategy.to_owned(), |name, (told, value)| format!("{name} {told}={value}"));
     let plan_error = row.plan_error.map_or_else(|| "-".to_owned(), |error| format!("{:.2}", error * 100.0));
     writeln!(
         f,
-        "| {:<19} | {:>7.2} | {:>9.2} | {:>13.2} | {:>17.2} | {:>18} | {:>5.3} | {:>11} | {:>13} |",
-        row.strategy,
+        "| {name:<19} | {:>6.2} | {:>9.2} | {:>6.2} | {:>13.2} | {plan_error:>9} | {:>5.3} | {:>11} | {:>7} |",
         row.budget.0 as f64 / 1e6,
         row.overspend.0 as f64 / 1e6,
         row.utilisation() * 100.0,
         row.day_error * 100.0,
-        plan_error,
         row.average_price() / 1e3,
         row.impressions.0,
         spent_at(row),

@@ -33,7 +33,8 @@ struct Case {
 }
 
 impl Case {
-    /// A quarter of the day is over, and a quarter of 100 was spent. All requests would cost twice the budget.
+    /// A quarter of the day is over, and a quarter of the budget was spent: each ms a micro. All requests together
+    /// cost twice as much.
     fn on_plan() -> Case {
         Case {
             horizon: Horizon { begins: TimeMs(MIDNIGHT), ends: TimeMs(MIDNIGHT + DAY) },
