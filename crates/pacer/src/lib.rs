@@ -6,6 +6,7 @@ pub mod frequency;
 pub mod keeper;
 pub mod limits;
 pub mod machine;
+pub mod backtest;
 pub mod plan;
 pub mod strategy;
 pub mod token;

@@ -1,19 +1,17 @@
 //! When the strategy of a campaign is asked, and what it is asked with.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use tidegate_machines::TimeMs;
 
 use super::tracked::Tracked;
 use crate::machine::Spending;
-use crate::strategy::{self, Horizon, Input, Traffic};
+use crate::strategy::{self, Day, Horizon, Input, QUARTERS, Traffic};
 use crate::units::BudgetMicros;
 
 /// How often a strategy is asked.
 pub(super) const PACE_MS: u64 = 250;
-/// Parts of a day for which requests are counted.
-const PARTS: usize = 96;
-/// How many requests of a part of the day are forgotten when it comes again, as a share.
+/// Milliseconds of a quarter of an hour.
+const QUARTER_MS: u64 = 15 * 60 * 1_000;
+/// How many requests of a quarter are forgotten when it comes again on another day, as a share.
 const FORGOTTEN: f64 = 0.3;
 
 /// Requests, bids and wins of late.
@@ -64,37 +62,33 @@ impl Rates {
     }
 }
 
-/// Which share of a day's requests comes when, as far as it was seen.
+/// Which share of a day's requests comes when, as far as it was seen. Days are those of UTC.
 pub(super) struct DayProfile {
-    weights: [f64; PARTS],
-    part: Option<usize>,
+    weights: [f64; QUARTERS],
+    day: Day,
+    quarter: Option<usize>,
     requests: f64,
 }
 
 impl Default for DayProfile {
     fn default() -> DayProfile {
-        DayProfile { weights: [1.0; PARTS], part: None, requests: 0.0 }
+        DayProfile { weights: [1.0; QUARTERS], day: Day::flat(), quarter: None, requests: 0.0 }
     }
 }
 
 impl DayProfile {
-    pub fn count(&mut self, requests: u64, zone: &TimeZone, now: TimeMs) {
-        let part = part_of_day(zone, now);
-        if self.part != Some(part) {
-            if let Some(before) = self.part {
+    pub fn count(&mut self, requests: u64, now: TimeMs) {
+        let quarter = (now.0 / QUARTER_MS) as usize % QUARTERS;
+        if self.quarter != Some(quarter) {
+            if let Some(before) = self.quarter {
                 let weight = &mut self.weights[before];
                 *weight += (self.requests - *weight) * FORGOTTEN;
+                self.day = Day::new(&self.weights);
             }
-            (self.part, self.requests) = (Some(part), 0.0);
+            (self.quarter, self.requests) = (Some(quarter), 0.0);
         }
         self.requests += requests as f64;
     }
-}
-
-fn part_of_day(zone: &TimeZone, now: TimeMs) -> usize {
-    let at = i64::try_from(now.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let time = at.unwrap_or_default().to_zoned(zone.clone()).time();
-    usize::from(time.hour().unsigned_abs()) * 4 + usize::from(time.minute().unsigned_abs()) / 15
 }
 
 impl Tracked {
@@ -113,31 +107,31 @@ impl Tracked {
         match self.horizon(now) {
             None => (self.share, self.planned) = (0.0, None),
             Some(Spread { horizon, budget, spent, reserved }) => {
-                let passed = now.0.saturating_sub(horizon.begins.0) as f64;
-                let length = horizon.ends.0.saturating_sub(horizon.begins.0).max(1) as f64;
-                self.planned = Some(BudgetMicros((budget.0 as f64 * (passed / length).min(1.0)) as u64));
+                let plan = &self.view.plan;
+                let Some(row) = strategy::find(&plan.strategy.name) else {
+                    // A later version may know it. This one spends nothing by a strategy that it does not know.
+                    self.share = 0.0;
+                    return (before.0 != 0.0).then_some((0.0, before.1));
+                };
+                self.planned = row.planned(horizon, budget, &self.profile.day, now);
                 let traffic = Traffic {
                     requests_per_s: self.rates.requests_per_s,
                     win_rate: self.rates.win_rate(),
                     win_price: self.rates.win_price(),
-                    day: &self.profile.weights,
+                    day: &self.profile.day,
                     since_ms,
                 };
-                let plan = &self.view.plan;
-                let throttle = strategy::decide(
-                    &plan.strategy,
-                    &Input {
-                        horizon,
-                        budget,
-                        spent,
-                        reserved,
-                        now,
-                        price_max: plan.price_micros,
-                        traffic,
-                        parameters: &plan.strategy.parameters,
-                        memory: self.memory,
-                    },
-                );
+                let throttle = (row.decide)(&Input {
+                    horizon,
+                    budget,
+                    spent,
+                    reserved,
+                    now,
+                    price_max: plan.price_micros,
+                    traffic,
+                    parameters: &plan.strategy.parameters,
+                    memory: self.memory,
+                });
                 (self.share, self.shade, self.memory) = (throttle.share, throttle.shade, throttle.memory);
             }
         }

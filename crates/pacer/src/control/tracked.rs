@@ -195,7 +195,7 @@ impl Tracked {
         let not_for_it: u64 = of_none.iter().map(|why| u64::from(used.no_bids[*why as usize])).sum();
         let requests = u64::from(used.bids) + no_bids - not_for_it;
         self.rates.count(requests, used.bids);
-        self.profile.count(requests, &self.zone, now);
+        self.profile.count(requests, now);
     }
 
     /// All of a worker's report was absorbed.
