@@ -45,6 +45,7 @@
 //! | `queue_calls` | what every door of the queues does alike |
 //! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
+//! | `pacer_http` | campaigns, bids and wins behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
@@ -52,9 +53,11 @@
 //! | `queue_topics` | queues on topics |
 //! | `mqtt` | the MQTT port |
 //! | `queue_frames` | queues on the binary port |
+//! | `pacer_frames` | the pacer on the binary port |
 //! | `edge` | how an edge thread reaches shards and workers |
 //! | `http_room` | the HTTP door as a room of a node |
 //! | `queue_room` | how the doors reach the shards of queues |
+//! | `pacer_room` | how the doors reach campaigns and bidders |
 //! | `roster_room` | the shard of those services, and how a change comes into force |
 //! | `footprint` | what clients can make each door keep in memory |
 
@@ -80,6 +83,10 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 pub mod proxy;
+mod pacer_calls;
+mod pacer_frames;
+mod pacer_http;
+pub mod pacer_room;
 mod queue_attributes;
 mod queue_calls;
 mod queue_frames;

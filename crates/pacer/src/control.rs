@@ -179,8 +179,8 @@ impl Control {
     pub fn opened(&mut self, worker: u16, wanted: LeaseWanted, opened: Result<LeaseView, NoLease>, now: TimeMs) {
         match opened {
             Ok(lease) => {
-                let known =
-                    Known { campaign: lease.campaign, worker, amount: lease.amount, stage: Stage::Opened, opened: now };
+                let LeaseView { campaign, amount, opened, .. } = lease;
+                let known = Known { campaign, worker, amount, opened, stage: Stage::Opened };
                 assert!(self.leases.insert(lease.id, known).is_none(), "a lease is opened once");
             }
             Err(why) => {

@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, config};
+use tidegate_config::{Count, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -13,6 +13,12 @@ config! {
             "how long after its bid a win counts; what bids reserve returns when it has passed";
         lease_ms: Count<u64> = 1_000, 100..=60_000, restart,
             "for about how long a worker leases the money of a campaign";
+        account_prefix: Text = "campaign:", .., restart,
+            "what the ids of the accounts begin with that campaigns may spend of";
+        spend_prefix: Text = "spend:", .., restart,
+            "what the ids of the accounts begin with that get what campaigns spend";
+        users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
+            "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
     }
 }
 

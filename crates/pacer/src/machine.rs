@@ -175,7 +175,7 @@ impl Campaigns {
         Ok((What::Put { number, id: id.into(), plan: Box::new(plan) }, outcome))
     }
 
-    fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
+    fn open(&self, wanted: &[LeaseWanted], now: TimeMs) -> (Option<What>, Outcome) {
         let (mut taken, mut leases, mut outcomes) = (Taken::default(), Vec::new(), Vec::new());
         for wanted in wanted {
             let counter = self.opened + 1 + leases.len() as u64;
@@ -190,7 +190,7 @@ impl Campaigns {
                     campaign: wanted.campaign,
                     amount,
                     spent: BudgetMicros::ZERO,
-                    opened: TimeMs(0),
+                    opened: now,
                     is_closed: false,
                 }
             }));
@@ -452,7 +452,7 @@ impl Machine for Campaigns {
                 Some(number) => append(What::Ended { number: *number }, Outcome::Done),
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
-            Command::Open { wanted } => maybe(self.open(wanted)),
+            Command::Open { wanted } => maybe(self.open(wanted, now)),
             Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms, now)),
             Command::Close { leases } => maybe(self.close(leases)),
             Command::Settle { leases } => maybe((self.settle(leases), Outcome::Done)),

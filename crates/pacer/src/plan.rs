@@ -1,11 +1,15 @@
 //! What is wanted of a campaign: its money, when it runs, what it pays, and by which strategy it is paced.
 
+mod rules;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_machines::TimeMs;
 
 use crate::units::{BudgetMicros, PriceMicros};
+
+pub use rules::{Fault, PlanRules};
 
 /// What is wanted of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -31,6 +31,8 @@ use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind, ShownCollector};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
+use tidegate_pacer::bidders::BidderMessage;
+use tidegate_pacer::family::CampaignMessage;
 use tidegate_queue::QueueMessage;
 use tidegate_roster::ROSTER;
 use tidegate_runtime::threads::now_ms;
@@ -56,6 +58,8 @@ pub trait Parcels:
     + Carries<OperatorMessage>
     + Carries<RosterParcel>
     + Carries<QueueMessage>
+    + Carries<CampaignMessage>
+    + Carries<BidderMessage>
 {
 }
 
@@ -66,6 +70,8 @@ impl<P> Parcels for P where
         + Carries<OperatorMessage>
         + Carries<RosterParcel>
         + Carries<QueueMessage>
+    + Carries<CampaignMessage>
+    + Carries<BidderMessage>
 {
 }
 

@@ -25,6 +25,7 @@ mod open_files;
 mod openness;
 mod outgoing;
 mod output;
+mod pacing;
 mod private;
 mod queues;
 mod reference;
@@ -353,7 +354,7 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
-    let own: [&dyn Extension<P>; 2] = [&queues::Queues, &links::Links];
+    let own: [&dyn Extension<P>; 3] = [&queues::Queues, &links::Links, &pacing::Pacing];
     let extensions = &*[&own, extensions].concat();
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let matches = inherited(Arguments::command()).try_get_matches();
@@ -442,6 +443,8 @@ pub mod messages {
     pub use tidegate_doors::operator::OperatorMessage;
     pub use tidegate_doors::roster_room::RosterParcel;
     pub use tidegate_ledger::operation::Message;
+    pub use tidegate_pacer::bidders::BidderMessage;
+    pub use tidegate_pacer::family::CampaignMessage;
     pub use tidegate_queue::QueueMessage;
     pub use tidegate_runtime::parcels;
 }
@@ -468,6 +471,8 @@ macro_rules! parcels {
                 Operator($crate::messages::OperatorMessage),
                 Roster($crate::messages::RosterParcel),
                 Queues($crate::messages::QueueMessage),
+                Campaigns($crate::messages::CampaignMessage),
+                Bidders($crate::messages::BidderMessage),
                 $($kind($message)),*
             }
         }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use slab::Slab;
+use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Asker, Carries, Client, Context, Replies, Site};
 
 use super::Refused;
@@ -19,6 +20,8 @@ use crate::auth::Identity;
 pub const FAMILY_MIN: u32 = 1_024;
 /// Of those, that of queues.
 pub const QUEUE_FAMILY: u32 = 4;
+/// And that of the pacer.
+pub const PACER_FAMILY: u32 = tidegate_wire::pacer::FAMILY;
 
 /// What a room says on the binary port.
 pub trait FrameRoom: Send + 'static {
@@ -73,6 +76,21 @@ pub type OpenFrames<P> = Box<dyn Fn(&Site<P>, Address) -> Box<dyn Frames<P>> + S
 pub trait Frames<P>: Send {
     /// The room's number.
     fn family(&self) -> u32;
+
+    /// A turn begins, and it is so late.
+    fn begin_turn(&mut self, _now: TimeMs) {}
+
+    /// Answers a request at once, if nobody else is needed for it: the whole frame is appended to `outbox`, and its cost
+    /// returned. `None`: it is to be asked.
+    fn answer_now(
+        &mut self,
+        _correlation: u64,
+        _identity: &Identity,
+        _body: &[u8],
+        _outbox: &mut Vec<u8>,
+    ) -> Option<Result<RoomCost, Refused>> {
+        None
+    }
 
     /// Whether another request may start.
     fn has_room(&self) -> bool;

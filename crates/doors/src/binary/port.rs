@@ -228,6 +228,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
 
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
         self.now_ms = context.now().0;
+        self.rooms.iter_mut().for_each(|room| room.begin_turn(context.now()));
         // Before anything is asked: what a reload has taken away is gone at the next request.
         self.follow_reload();
         let threw_away = self.serve_parted();

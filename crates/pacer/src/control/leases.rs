@@ -50,6 +50,16 @@ pub struct Money {
     pub amount: BudgetMicros,
 }
 
+impl Money {
+    /// The id of its hold: a ULID of the time at which the lease was opened, and of the lease. An id with time in it is
+    /// found without a look at old ones.
+    pub fn hold_id(&self) -> Box<str> {
+        const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+        let bits = u128::from(self.opened.0) << 80 | u128::from(self.lease.0);
+        (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (5 * digit)) as usize & 31])).collect::<String>().into()
+    }
+}
+
 /// What the ledger is to be told of a lease that is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settlement {

@@ -74,6 +74,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::WebhookKeys::SECTIONS,
     tidegate_link::RouteKeys::SECTIONS,
     tidegate_link::RuleKeys::SECTIONS,
+    tidegate_pacer::limits::PacingKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,

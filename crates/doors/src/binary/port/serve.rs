@@ -313,6 +313,18 @@ impl<P> BinaryPort<P> {
             self.refuse(key, correlation, call.unknown());
             return 0;
         };
+        let outbox = self.sessions[key].outbox();
+        match self.rooms[room].answer_now(correlation, &identity, &call.body, outbox) {
+            Some(Ok(RoomCost { work, .. })) => {
+                self.write_later(key);
+                return work as isize;
+            }
+            Some(Err(refused)) => {
+                self.refuse(key, correlation, refused);
+                return 0;
+            }
+            None => {}
+        }
         if !self.rooms[room].has_room() {
             let busy = Refused::new("busy", "too many requests of this room are under way; try again");
             self.sessions[key].pause(self.now_ms);

@@ -1,0 +1,261 @@
+//! The pacer on the binary port: the bidder of a worker lives inside of the port, so that a packet of bid requests is
+//! answered where it is read, without a message and without an allocation.
+//!
+//! ```text
+//!   BidRequests ─▶ Bidder::bid, one after the other ─▶ Bids, straight into the connection's outbox
+//!   Wins        ─▶ tokens are checked ─▶ the shards of their leases ─▶ durable ─▶ NoticeOutcomes
+//!   BidderMessage of the pacer's thread, or of another door ─▶ Bidder ─▶ answer
+//! ```
+//!
+//! Promise: a win that was answered as taken is durable.
+
+use bytes::Bytes;
+use slab::Slab;
+use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_pacer::bidder::{BidRequest, Bidder, NoBid};
+use tidegate_pacer::bidders::BidderMessage;
+use tidegate_pacer::family::{CampaignClient, CampaignMessage, CampaignRequest};
+use tidegate_pacer::machine::{Command, Outcome, Win, WinOutcome};
+use tidegate_pacer::token::TokenKey;
+use tidegate_pacer::units::PriceMicros;
+use tidegate_runtime::{Address, Asker, Carries, Context};
+use tidegate_shard::Unavailable;
+use tidegate_wire::pacer::{
+    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, Wins, read_request,
+};
+
+use crate::auth::{Action, Identity};
+use crate::binary::Refused;
+use crate::binary::frames::{Answers, Frames, PACER_FAMILY, RoomCost};
+use crate::pacer_calls::{BIDS, outcome_of, unavailable};
+
+/// Bid requests whose answers are as much work of the port as a frame.
+const BIDS_PER_WORK: usize = 16;
+
+/// The pacer, for the clients of one worker's binary port.
+pub struct PacerFrames {
+    bidder: Bidder,
+    tokens: TokenKey,
+    shards: u16,
+    asker: Asker<CampaignClient>,
+    /// Packets of wins under way.
+    packets: Slab<Packet>,
+    /// What shards were asked: which packet, and which of its wins.
+    asked: Slab<(usize, Vec<usize>)>,
+    answers: Answers,
+    /// Answers to messages.
+    out: Vec<(Address, BidderMessage)>,
+}
+
+/// Wins of one frame.
+struct Packet {
+    token: u64,
+    outcomes: Vec<NoticeOutcome>,
+    /// Shards that have not answered yet.
+    waiting: usize,
+    failed: Option<Unavailable>,
+}
+
+impl PacerFrames {
+    /// For the port at `me`, with this bidder inside; tokens are signed by `tokens`.
+    pub fn new(me: Address, bidder: Bidder, tokens: TokenKey, client: CampaignClient, shards: u16) -> PacerFrames {
+        PacerFrames {
+            bidder,
+            tokens,
+            shards,
+            asker: Asker::new(me, client),
+            packets: Slab::new(),
+            asked: Slab::new(),
+            answers: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    fn bids(&mut self, correlation: u64, requests: BidRequests<'_>, outbox: &mut Vec<u8>) -> RoomCost {
+        let work = requests.len() / BIDS_PER_WORK;
+        let mut frame = BidsWriter::begin(outbox, correlation);
+        for request in requests {
+            match self.bidder.bid(&asked(&request)) {
+                Ok(offer) => frame.bid(offer.price.0, &offer.token),
+                Err(why) => frame.no_bid(reason(why)),
+            }
+        }
+        frame.finish();
+        RoomCost { bytes: 0, work }
+    }
+
+    fn wins(&mut self, token: u64, wins: Wins<'_>) -> RoomCost {
+        let work = wins.len() / BIDS_PER_WORK;
+        let mut packet = Packet { token, outcomes: Vec::with_capacity(wins.len()), waiting: 0, failed: None };
+        let mut of_shards: Vec<(ShardIndex, Vec<Win>, Vec<usize>)> = Vec::new();
+        for (at, win) in wins.enumerate() {
+            let checked = match self.tokens.open(win.token) {
+                Some(bid) if bid.lease.shard().0 >= self.shards => Err(NoticeOutcome::TokenInvalid),
+                Some(bid) if win.price_micros > bid.price.0 => Err(NoticeOutcome::PriceAboveBid),
+                Some(bid) => Ok(bid.won(PriceMicros(win.price_micros))),
+                None => Err(NoticeOutcome::TokenInvalid),
+            };
+            packet.outcomes.push(*checked.as_ref().err().unwrap_or(&NoticeOutcome::Unspecified));
+            let Ok(win) = checked else { continue };
+            let shard = win.lease.shard();
+            match of_shards.iter_mut().find(|(of, ..)| *of == shard) {
+                Some((_, wins, places)) => {
+                    wins.push(win);
+                    places.push(at);
+                }
+                None => of_shards.push((shard, vec![win], vec![at])),
+            }
+        }
+        packet.waiting = of_shards.len();
+        if of_shards.is_empty() {
+            self.answers.push((token, Ok(written(&packet.outcomes))));
+            return RoomCost { bytes: 0, work };
+        }
+        let number = self.packets.insert(packet);
+        for (shard, wins, places) in of_shards {
+            let asked = self.asked.insert((number, places));
+            self.asker.start(asked as u64, CampaignRequest { shard, command: Command::Win { wins } });
+        }
+        RoomCost { bytes: 0, work }
+    }
+
+    fn take_replies(&mut self) {
+        for (asked, reply) in self.asker.take_replies() {
+            let (number, places) = self.asked.remove(asked as usize);
+            let packet = &mut self.packets[number];
+            match reply {
+                Ok(Outcome::Won(outcomes)) => {
+                    places.iter().zip(outcomes).for_each(|(at, outcome)| packet.outcomes[*at] = notice(outcome));
+                }
+                Ok(other) => unreachable!("wins are judged: {other:?}"),
+                Err(unavailable) => packet.failed = Some(unavailable),
+            }
+            packet.waiting -= 1;
+            if packet.waiting == 0 {
+                let Packet { token, outcomes, failed, .. } = self.packets.remove(number);
+                let answer = match failed {
+                    // Which of them count is unknown: they are to be sent again, and count once.
+                    Some(why) => Err(unavailable(why)),
+                    None => Ok(written(&outcomes)),
+                };
+                self.answers.push((token, answer));
+            }
+        }
+    }
+}
+
+fn asked(request: &BidRequestRef) -> BidRequest {
+    let BidRequestRef { id, campaign, user, key, price_micros } = *request;
+    BidRequest { id, campaign, user, key, price: PriceMicros(price_micros) }
+}
+
+fn reason(why: NoBid) -> NoBidReason {
+    match why {
+        NoBid::CampaignUnknown => NoBidReason::CampaignUnknown,
+        NoBid::NotInFlight => NoBidReason::NotInFlight,
+        NoBid::NotTargeted => NoBidReason::NotTargeted,
+        NoBid::Throttled => NoBidReason::Throttled,
+        NoBid::FrequencyCapped => NoBidReason::FrequencyCapped,
+        NoBid::NoLease => NoBidReason::NoLease,
+        NoBid::PriceAboveCap => NoBidReason::PriceAboveCap,
+    }
+}
+
+fn notice(outcome: WinOutcome) -> NoticeOutcome {
+    outcome_of(outcome).1
+}
+
+/// The body of an answer to notices.
+fn written(outcomes: &[NoticeOutcome]) -> Vec<u8> {
+    use prost::Message as _;
+    use tidegate_wire::pacer::proto::{NoticeOutcomes, PacerReply, pacer_reply::Reply};
+    let outcomes = outcomes.iter().map(|outcome| *outcome as i32).collect();
+    PacerReply { reply: Some(Reply::Outcomes(NoticeOutcomes { outcomes })) }.encode_to_vec()
+}
+
+fn check_right(identity: &Identity) -> Result<(), Refused> {
+    if identity.may(BIDS, Action::Write, "bids") {
+        return Ok(());
+    }
+    identity.denied();
+    let detail = "this token may not bid; a service may with the grant \"room:pacer:write:bids\"";
+    Err(Refused::new("forbidden", detail))
+}
+
+impl<P> Frames<P> for PacerFrames
+where
+    P: Carries<CampaignMessage> + Carries<BidderMessage>,
+{
+    fn family(&self) -> u32 {
+        PACER_FAMILY
+    }
+
+    fn begin_turn(&mut self, now: TimeMs) {
+        self.bidder.set_time(now);
+    }
+
+    fn answer_now(
+        &mut self,
+        correlation: u64,
+        identity: &Identity,
+        body: &[u8],
+        outbox: &mut Vec<u8>,
+    ) -> Option<Result<RoomCost, Refused>> {
+        let requests = match read_request(body) {
+            Ok(PacerRequestRef::Bids(requests)) => requests,
+            Ok(PacerRequestRef::Wins(_)) => return None,
+            Ok(PacerRequestRef::Losses(_)) => {
+                return Some(Err(Refused::new("frame_malformed", "losses are not taken: silence returns what a bid reserves")));
+            }
+            Err(error) => return Some(Err(Refused::new("frame_malformed", error.to_string()))),
+        };
+        if let Err(refused) = check_right(identity) {
+            return Some(Err(refused));
+        }
+        identity.charge(requests.len() as u32 - 1);
+        Some(Ok(self.bids(correlation, requests, outbox)))
+    }
+
+    fn has_room(&self) -> bool {
+        self.asker.has_room()
+    }
+
+    fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
+        let Ok(PacerRequestRef::Wins(wins)) = read_request(body) else {
+            unreachable!("all but wins are answered at once")
+        };
+        check_right(identity)?;
+        identity.charge(wins.len() as u32 - 1);
+        Ok(self.wins(token, wins))
+    }
+
+    fn deliver(&mut self, from: Address, body: P) -> Result<(), P> {
+        let body = match <P as Carries<BidderMessage>>::unpack(body) {
+            Ok(BidderMessage::Ask { number, ask }) => {
+                let answer = self.bidder.answer(ask);
+                self.out.push((from, BidderMessage::Answer { number, answer }));
+                return Ok(());
+            }
+            Ok(BidderMessage::Answer { .. }) => unreachable!("a bidder asks nobody"),
+            Err(body) => body,
+        };
+        self.asker.deliver(from, <P as Carries<CampaignMessage>>::unpack(body)?);
+        Ok(())
+    }
+
+    fn give_up(&mut self, _is_of_ended: &dyn Fn(u64) -> bool) {
+        // Wins wait for nobody but the disk, and count whether their client is there or not.
+    }
+
+    fn take_answers(&mut self, _is_gone: &mut dyn FnMut(u64) -> bool) -> Answers {
+        self.take_replies();
+        std::mem::take(&mut self.answers)
+    }
+
+    fn send(&mut self, context: &mut Context<'_, P>) {
+        self.asker.send(context);
+        for (to, message) in self.out.drain(..) {
+            context.send(to, P::pack(message));
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The pacer behind the HTTP door.
+//!
+//! ```text
+//!   PUT /v1/campaigns/{id}    a plan         GET /v1/campaigns/{id}    plan, spending, throttle, reasons
+//!   GET /v1/campaigns         pages          DELETE …                  it ends
+//!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
+//! ```
+
+mod bids;
+mod campaigns;
+mod plan_body;
+
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use tidegate_machines::ShardIndex;
+use tidegate_pacer::bidders::BidderClient;
+use tidegate_pacer::family::{CampaignClient, CampaignRequest};
+use tidegate_pacer::keeper::LiveTable;
+use tidegate_pacer::machine::{Command, Outcome, Refusal};
+use tidegate_pacer::token::TokenKey;
+use tidegate_runtime::pump::EdgeHandle;
+use utoipa::OpenApi;
+
+use crate::auth::{Action, Identity};
+use crate::http::{Door, HttpRoom, Routes};
+use crate::json::{Problem, ProblemCode};
+use crate::pacer_calls::CAMPAIGNS;
+
+pub use tidegate_pacer::plan::PlanRules;
+
+/// The pacer at the door of one edge thread, before it opens.
+pub struct PacerHttp {
+    /// Asks the shards of campaigns.
+    pub campaigns: EdgeHandle<CampaignClient>,
+    /// Asks bidders.
+    pub bidders: EdgeHandle<BidderClient>,
+    /// How many shards there are.
+    pub shards: u16,
+    /// Knows tokens of bids.
+    pub tokens: TokenKey,
+    /// How campaigns are.
+    pub live: LiveTable,
+    /// Which plans are taken.
+    pub rules: PlanRules,
+}
+
+/// What handlers share.
+#[derive(Clone)]
+struct Served {
+    door: Door,
+    campaigns: EdgeHandle<CampaignClient>,
+    bidders: EdgeHandle<BidderClient>,
+    shards: u16,
+    tokens: TokenKey,
+    live: LiveTable,
+    rules: PlanRules,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(description = "The pacer spreads the money of campaigns over their time. A campaign's money is an account of \
+                        the ledger; it is leased to bidders for about a second at a time, so that no campaign spends \
+                        more than it has. Who makes and changes campaigns needs the grant `room:campaigns:write:ID`, \
+                        who looks at them `room:campaigns:read:ID`, who bids `room:pacer:write:bids`. Money is in \
+                        micros, millionths of the account's unit; a price is for one impression."),
+    paths(
+        campaigns::list_campaigns,
+        campaigns::read_campaign,
+        campaigns::put_campaign,
+        campaigns::delete_campaign,
+        bids::bid,
+        bids::win,
+    )
+)]
+struct Document;
+
+impl HttpRoom for PacerHttp {
+    fn name(&self) -> &'static str {
+        "pacer"
+    }
+
+    fn openapi(&self) -> utoipa::openapi::OpenApi {
+        Document::openapi()
+    }
+
+    fn codes(&self) -> Vec<ProblemCode> {
+        CODES.into()
+    }
+
+    fn routes(self: Box<Self>, door: &Door) -> Routes {
+        let PacerHttp { campaigns, bidders, shards, tokens, live, rules } = *self;
+        let served = Served { door: door.clone(), campaigns, bidders, shards, tokens, live, rules };
+        let campaign = get(campaigns::read_campaign)
+            .put(campaigns::put_campaign)
+            .delete(campaigns::delete_campaign)
+            .with_state(served.clone());
+        Routes::new()
+            .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
+            .route("/v1/campaigns/{id}", campaign)
+            .route("/v1/bids", post(bids::bid).with_state(served.clone()))
+            .route("/v1/wins", post(bids::win).with_state(served))
+    }
+}
+
+const CAMPAIGN_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "campaign_not_found");
+const CAMPAIGN_ID_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_id_invalid");
+const CAMPAIGNS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaigns_too_many");
+const CAMPAIGN_ENDING: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_ending");
+const CAMPAIGN_ACCOUNTS_DIFFER: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_accounts_differ");
+const CAMPAIGN_STALE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_version_stale");
+const PLAN_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_plan_invalid");
+const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");
+
+const CODES: [ProblemCode; 8] = [
+    CAMPAIGN_NOT_FOUND,
+    CAMPAIGN_ID_INVALID,
+    CAMPAIGNS_TOO_MANY,
+    CAMPAIGN_ENDING,
+    CAMPAIGN_ACCOUNTS_DIFFER,
+    CAMPAIGN_STALE,
+    PLAN_INVALID,
+    BIDS_INVALID,
+];
+
+fn problem(refusal: Refusal) -> Problem {
+    let code = match refusal {
+        Refusal::NotFound => CAMPAIGN_NOT_FOUND,
+        Refusal::IdInvalid => CAMPAIGN_ID_INVALID,
+        Refusal::TooMany => CAMPAIGNS_TOO_MANY,
+        Refusal::Ending => CAMPAIGN_ENDING,
+        Refusal::AccountsDiffer => CAMPAIGN_ACCOUNTS_DIFFER,
+    };
+    Problem::new(code, refusal.to_string())
+}
+
+impl Served {
+    /// Asks a shard, and gives the outcome that is no refusal.
+    async fn ask(&self, shard: ShardIndex, command: Command) -> Result<Outcome, Problem> {
+        let asked = self.campaigns.ask(CampaignRequest { shard, command });
+        let reply = self.door.in_time(asked).await?;
+        match reply.unwrap_or_else(|unasked| Err(unasked.into()))? {
+            Outcome::Refused(refusal) => Err(problem(refusal)),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn all_shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.shards).map(ShardIndex)
+    }
+}
+
+/// Whether `caller` may do this with a campaign.
+fn check_right(caller: &Identity, action: Action, id: &str) -> Result<(), Problem> {
+    if caller.may(CAMPAIGNS, action, id) {
+        return Ok(());
+    }
+    caller.denied();
+    Err(Problem::forbidden(match action {
+        Action::Read => "this token may not look at this campaign; a service may with \"room:campaigns:read:ID\"",
+        _ => "this token may not change this campaign; a service may with \"room:campaigns:write:ID\"",
+    }))
+}

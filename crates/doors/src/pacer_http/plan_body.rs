@@ -1,0 +1,237 @@
+//! Plans and campaigns in JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_pacer::bidder::NoBid;
+use tidegate_pacer::control::{Live, Stopped};
+use tidegate_pacer::machine::CampaignView;
+use tidegate_pacer::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
+use tidegate_pacer::units::{BudgetMicros, PriceMicros};
+use utoipa::ToSchema;
+
+/// What is wanted of a campaign.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanBody {
+    /// Of two plans, the one with the higher version is in force, in whatever order they come. Absent: one above that of
+    /// the plan in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64, minimum = 1)]
+    version: Option<u64>,
+    /// The account of the ledger that has the money: a wallet.
+    #[schema(example = "campaign:shoes")]
+    account: Box<str>,
+    /// The account that what is spent goes to: a collector of the same asset.
+    #[schema(example = "spend:shoes")]
+    spend: Box<str>,
+    /// What may be spent in all, in micros.
+    #[schema(example = 50_000_000, minimum = 1)]
+    budget_micros: u64,
+    /// What may be spent on one day of the zone, in micros; absent for no such cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64, minimum = 1)]
+    daily_micros: Option<u64>,
+    /// The zone whose days these are: a name of the IANA time zone database.
+    #[serde(default = "utc")]
+    #[schema(example = "Europe/Berlin", required = false)]
+    zone: Box<str>,
+    /// When it runs: in order, and apart from each other.
+    flights: Vec<FlightBody>,
+    /// The most that is bid for one impression, in micros: a CPM of 2.50 is 2,500.
+    #[schema(example = 2_500, minimum = 1)]
+    price_micros: u32,
+    /// By what it is paced.
+    #[serde(default = "even")]
+    #[schema(required = false)]
+    strategy: StrategyBody,
+    /// It does not run, whatever the rest says.
+    #[serde(default)]
+    paused: bool,
+    /// What it is aimed at: hashes that its clients make. Empty for everything.
+    #[serde(default)]
+    keys: Vec<u64>,
+    /// How often one user may see it; absent for no such cap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = FrequencyBody)]
+    frequency: Option<FrequencyBody>,
+}
+
+/// A time in which a campaign runs, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlightBody {
+    /// From then on.
+    starts_ms: u64,
+    /// Until before then.
+    ends_ms: u64,
+}
+
+/// A strategy, and what it is told.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StrategyBody {
+    /// Its name.
+    #[schema(example = "even")]
+    name: Box<str>,
+    /// Its parameters; those that are left out have their defaults.
+    #[serde(default)]
+    #[schema(value_type = std::collections::HashMap<String, i64>)]
+    parameters: BTreeMap<Box<str>, i64>,
+}
+
+/// How often one user may see a campaign.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrequencyBody {
+    /// Bids for one user, at most.
+    #[schema(minimum = 1, maximum = 255)]
+    bids_max: u32,
+    /// In so many seconds, which begin with the first of these bids.
+    #[schema(minimum = 1)]
+    window_s: u32,
+}
+
+fn utc() -> Box<str> {
+    "UTC".into()
+}
+
+fn even() -> StrategyBody {
+    StrategyBody { name: "even".into(), parameters: BTreeMap::new() }
+}
+
+impl From<PlanBody> for Plan {
+    fn from(body: PlanBody) -> Plan {
+        let flight = |FlightBody { starts_ms, ends_ms }: &FlightBody| Flight { starts_ms: *starts_ms, ends_ms: *ends_ms };
+        Plan {
+            version: body.version.unwrap_or(0),
+            account: body.account,
+            spend: body.spend,
+            budget_micros: BudgetMicros(body.budget_micros),
+            daily_micros: body.daily_micros.map(BudgetMicros),
+            zone: body.zone,
+            flights: body.flights.iter().map(flight).collect(),
+            price_micros: PriceMicros(body.price_micros),
+            strategy: StrategyChoice { name: body.strategy.name, parameters: body.strategy.parameters },
+            paused: body.paused,
+            keys: body.keys,
+            frequency: body
+                .frequency
+                .map(|FrequencyBody { bids_max, window_s }| FrequencyCap { bids_max, window_s }),
+        }
+    }
+}
+
+impl From<Plan> for PlanBody {
+    fn from(plan: Plan) -> PlanBody {
+        let flight = |Flight { starts_ms, ends_ms }: &Flight| FlightBody { starts_ms: *starts_ms, ends_ms: *ends_ms };
+        PlanBody {
+            version: Some(plan.version),
+            account: plan.account,
+            spend: plan.spend,
+            budget_micros: plan.budget_micros.0,
+            daily_micros: plan.daily_micros.map(|daily| daily.0),
+            zone: plan.zone,
+            flights: plan.flights.iter().map(flight).collect(),
+            price_micros: plan.price_micros.0,
+            strategy: StrategyBody { name: plan.strategy.name, parameters: plan.strategy.parameters },
+            paused: plan.paused,
+            keys: plan.keys,
+            frequency: plan
+                .frequency
+                .map(|FrequencyCap { bids_max, window_s }| FrequencyBody { bids_max, window_s }),
+        }
+    }
+}
+
+/// A campaign.
+#[derive(Serialize, ToSchema)]
+pub struct CampaignBody {
+    /// Its id.
+    #[schema(example = "shoes")]
+    id: Box<str>,
+    /// By which bid requests name it.
+    number: u32,
+    /// What is wanted of it.
+    plan: PlanBody,
+    /// It has ended; its last leases are not settled yet.
+    ended: bool,
+    /// What wins have cost, in micros.
+    spent_micros: u64,
+    /// What wins of bids that were made may still cost, and what is leased for others, in micros.
+    exposed_micros: u64,
+    /// What wins of the current day have cost, in micros.
+    spent_on_day_micros: u64,
+    /// Wins.
+    impressions: u64,
+    /// Leases that are not settled.
+    leases: u32,
+    /// How it is paced now; absent in the first moments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = PaceBody)]
+    pace: Option<PaceBody>,
+}
+
+/// How a campaign is paced.
+#[derive(Serialize, ToSchema)]
+pub struct PaceBody {
+    /// The share of requests that is bid on, from 0 to 1.
+    share: f64,
+    /// What of the price is bid, from 0 to 1.
+    shade: f64,
+    /// What should be spent by now, in micros; absent outside of flights, and for strategies without a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    planned_micros: Option<u64>,
+    /// Requests in a second.
+    requests_per_s: f64,
+    /// Bids in a second.
+    bids_per_s: f64,
+    /// Of bids, the share that wins.
+    win_rate: f64,
+    /// Bids since the start of the process.
+    bids: u64,
+    /// Requests without a bid since the start of the process, by reason.
+    #[schema(value_type = std::collections::HashMap<String, u64>)]
+    no_bids: BTreeMap<&'static str, u64>,
+    /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    stopped: Option<&'static str>,
+}
+
+impl From<&Live> for PaceBody {
+    fn from(live: &Live) -> PaceBody {
+        let reasons = NoBid::ALL.iter().zip(live.no_bids).filter(|(_, count)| *count > 0);
+        PaceBody {
+            share: live.share,
+            shade: live.shade,
+            planned_micros: live.planned.map(|planned| planned.0),
+            requests_per_s: live.requests_per_s,
+            bids_per_s: live.bids_per_s,
+            win_rate: live.win_rate,
+            bids: live.bids,
+            no_bids: reasons.map(|(why, count)| (why.name(), count)).collect(),
+            stopped: live.stopped.map(Stopped::name),
+        }
+    }
+}
+
+impl CampaignBody {
+    /// Of a campaign, and how it is paced.
+    pub fn new(view: CampaignView, live: Option<&Live>) -> CampaignBody {
+        let CampaignView { id, number, plan, is_ended, leases, spending, .. } = view;
+        CampaignBody {
+            id,
+            number,
+            plan: plan.into(),
+            ended: is_ended,
+            spent_micros: spending.spent.0,
+            exposed_micros: spending.exposed.0,
+            spent_on_day_micros: spending.day_spent.0,
+            impressions: spending.impressions.0,
+            leases,
+            pace: live.map(PaceBody::from),
+        }
+    }
+}

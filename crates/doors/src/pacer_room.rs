@@ -1,0 +1,61 @@
+//! The pacer at the doors of a node.
+
+use std::sync::Arc;
+
+use tidegate_pacer::bidder::Bidder;
+use tidegate_pacer::bidders::{BidderClient, BidderMessage};
+use tidegate_pacer::family::{CAMPAIGNS, CampaignClient, CampaignMessage};
+use tidegate_pacer::frequency::FrequencyTable;
+use tidegate_pacer::keeper::LiveTable;
+use tidegate_pacer::room::bidders_of;
+use tidegate_pacer::token::TokenKey;
+use tidegate_runtime::{Carries, Site};
+
+use crate::binary::frames::OpenFrames;
+use crate::http_room::OpenHttpRoom;
+use crate::pacer_frames::PacerFrames;
+use crate::pacer_http::PacerHttp;
+
+pub use crate::pacer_http::PlanRules;
+
+/// The port that has the bidders inside.
+pub const BIDDERS_PORT: u16 = 0;
+
+/// The key of tokens follows from that of the directory.
+fn tokens_of<P: Send + 'static>(site: &Site<P>) -> TokenKey {
+    TokenKey::derive(site.directory().key().expect("a directory that is served has a key").bytes())
+}
+
+/// The bidders, on the binary port.
+pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>) -> OpenFrames<P>
+where
+    P: Carries<CampaignMessage> + Carries<BidderMessage>,
+{
+    Box::new(move |site, me| {
+        let shards = site.placement().shards(CAMPAIGNS);
+        let tokens = tokens_of(site);
+        let bidder = Bidder::new(me.endpoint.0, tokens.clone(), users.clone());
+        let count = shards.count();
+        Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), count))
+    })
+}
+
+/// Campaigns, bids and wins at the HTTP door.
+pub fn open_pacer<P>(live: LiveTable, rules: PlanRules) -> OpenHttpRoom<P>
+where
+    P: Carries<CampaignMessage> + Carries<BidderMessage>,
+{
+    Box::new(move |site, pump| {
+        let shards = site.placement().shards(CAMPAIGNS);
+        let count = shards.count();
+        let bidders = bidders_of(site, BIDDERS_PORT);
+        Box::new(PacerHttp {
+            campaigns: pump.client(|_| CampaignClient::new(shards)),
+            bidders: pump.client(|_| BidderClient::new(bidders)),
+            shards: count,
+            tokens: tokens_of(site),
+            live: live.clone(),
+            rules: rules.clone(),
+        })
+    })
+}

@@ -1,0 +1,162 @@
+//! Campaigns as a family of shards: which files they are, how their commands are served, and who asks them.
+
+use slab::Slab;
+use tidegate_journal::{Family, Retention};
+use tidegate_machines::ShardIndex;
+use tidegate_runtime::direct::{Direct, Ticket};
+use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
+use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
+use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, ShardFamily, Single, Unavailable};
+
+use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
+use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, Win};
+use crate::plan::Plan;
+
+/// The logs of campaigns: what a snapshot holds is forgotten.
+pub const CAMPAIGNS: Family = Family { number: 5, name: "campaigns", retention: Retention::SinceSnapshot };
+
+/// What its logs fold into, and how its snapshots are kept.
+pub struct CampaignsFamily;
+
+impl ShardFamily for CampaignsFamily {
+    type Machine = Campaigns;
+    const FAMILY: Family = CAMPAIGNS;
+    /// The newest, and the one before it, in case the newest is damaged.
+    const SNAPSHOTS_KEPT: usize = 2;
+    /// A snapshot is written once for four times its bytes of log.
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 4 };
+}
+
+/// How calls are served: each is one command.
+pub type CampaignService = Single<CampaignCommands>;
+
+/// What threads send each other about campaigns.
+pub type CampaignMessage = Direct<CampaignService>;
+
+/// The commands of campaigns.
+pub struct CampaignCommands;
+
+impl Commands for CampaignCommands {
+    type Command = Command;
+    type Event = Event;
+    type Machine = Campaigns;
+    type Family = CampaignsFamily;
+    type Context = Allowed;
+    type Ticket = Ticket;
+
+    const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
+    const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
+
+    fn weight(command: &Command) -> usize {
+        let of_plan = |plan: &Plan| {
+            let texts: usize = plan.strategy.parameters.keys().map(|name| name.len() + 64).sum();
+            size_of::<Plan>() + texts + plan.flights.len() * 16 + plan.keys.len() * 8 + 512
+        };
+        size_of::<Command>()
+            + match command {
+                Command::Put { id, plan } => id.len() + of_plan(plan),
+                Command::Delete { id } | Command::Read { id } | Command::List { after: id, .. } => id.len(),
+                Command::Forget { campaigns } | Command::Spending { campaigns } => campaigns.len() * 4,
+                Command::Open { wanted } => wanted.len() * size_of::<LeaseWanted>(),
+                Command::Win { wins } => wins.len() * size_of::<Win>(),
+                Command::Close { leases } | Command::Settle { leases } => leases.len() * size_of::<LeaseId>(),
+                Command::Changed { .. } | Command::Leases { .. } => 0,
+            }
+    }
+
+    fn class(command: &Command) -> RecordClass {
+        match command {
+            // What has happened is noted, and what ends something.
+            Command::Win { .. }
+            | Command::Close { .. }
+            | Command::Settle { .. }
+            | Command::Delete { .. }
+            | Command::Forget { .. } => RecordClass::Note,
+            _ => RecordClass::New,
+        }
+    }
+
+    fn with(allowed: &Allowed) -> Allowed {
+        *allowed
+    }
+}
+
+/// A command, and the shard that it is for.
+#[derive(Clone, Debug)]
+pub struct CampaignRequest {
+    /// Which shard.
+    pub shard: ShardIndex,
+    /// What.
+    pub command: Command,
+}
+
+/// Asks the shards of campaigns.
+pub struct CampaignClient {
+    shards: ShardAddresses,
+    /// The caller's token of each request; `None` once it was cancelled.
+    asked: Slab<Option<u64>>,
+}
+
+impl CampaignClient {
+    /// Of these shards.
+    pub fn new(shards: ShardAddresses) -> CampaignClient {
+        CampaignClient { shards, asked: Slab::new() }
+    }
+}
+
+impl Client for CampaignClient {
+    type Request = CampaignRequest;
+    type Reply = Result<Outcome, Unavailable>;
+    type Message = CampaignMessage;
+
+    fn has_room(&self) -> bool {
+        self.asked.len() < CLIENT_REQUESTS_MAX
+    }
+
+    fn pending(&self) -> usize {
+        self.asked.len()
+    }
+
+    fn start(
+        &mut self,
+        token: u64,
+        CampaignRequest { shard, command }: CampaignRequest,
+        out: &mut Outgoing<CampaignMessage>,
+        replies: &mut Replies<Self::Reply>,
+    ) {
+        if !self.has_room() {
+            return replies.push((token, Err(Unavailable::Busy)));
+        }
+        let number = self.asked.insert(Some(token)) as u64;
+        out.push((self.shards.of(shard), Direct::Call { number, call: command }));
+    }
+
+    fn deliver(
+        &mut self,
+        _from: Address,
+        message: CampaignMessage,
+        _out: &mut Outgoing<CampaignMessage>,
+        replies: &mut Replies<Self::Reply>,
+    ) {
+        let Direct::Answer { number, answer } = message else { unreachable!("nobody calls a client") };
+        let Some(token) = self.asked.remove(number as usize) else { return };
+        let outcome = answer.map(|answer| match Durable::into_inner(answer) {
+            Decided::Done { outcome, .. } | Decided::Answered(outcome) => outcome,
+            // A plan that does not fit a record has more of something than may be.
+            Decided::TooLarge => Outcome::Refused(Refusal::IdInvalid),
+        });
+        replies.push((token, outcome));
+    }
+
+    fn cancel(&mut self, token: u64, _out: &mut Outgoing<CampaignMessage>) {
+        let of_token = self.asked.iter_mut().map(|(_, asked)| asked).find(|asked| **asked == Some(token));
+        if let Some(asked) = of_token {
+            *asked = None;
+        }
+    }
+}
+
+/// The shard of a new campaign, or of the one that has this id. `{tag}` in an id puts campaigns together.
+pub fn shard_of(id: &str, shards: u16) -> ShardIndex {
+    tidegate_machines::shard_of(id, shards)
+}

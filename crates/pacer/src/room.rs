@@ -1,0 +1,208 @@
+//! The pacer of a node: the shards of campaigns, and the thread that moves money and plans.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tidegate_journal::{Family, Options};
+use tidegate_machines::ShardIndex;
+use tidegate_runtime::pump::{EdgeHandle, Pump};
+use tidegate_runtime::{Address, Carries, Home, Room, Site};
+use tidegate_telemetry::metrics;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::bidder::{Report, Update};
+use crate::bidders::{BidderAnswer, BidderAsk, BidderClient, BidderMessage, BidderRequest, Busy};
+use crate::control::{Control, ControlSettings};
+use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
+use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
+use crate::limits::{PacingKeys, SEGMENT_BYTES};
+use crate::machine::{Allowed, Command, Outcome};
+
+/// How often bidders are told what has changed.
+const ROUND: Duration = Duration::from_millis(20);
+/// After this, the recovery is tried again.
+const RECOVER_AGAIN: Duration = Duration::from_millis(200);
+
+metrics! {
+    /// A shard's own metrics. For the thread that runs it.
+    pub struct CampaignMetrics(shard) {
+        campaigns: Gauge "tidegate_campaigns" "Campaigns that there are.";
+        campaigns_max: Gauge "tidegate_campaigns_max" "How many there may be.";
+        leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money that are not settled.";
+        spent: Gauge "tidegate_pacer_spent_micros" "What wins have cost, of all campaigns that there are.";
+        exposed: Gauge
+            "tidegate_pacer_exposed_micros" "What wins of bids that were made may still cost, and what is leased for others.";
+    }
+}
+
+/// How the pacer gets to the money of campaigns.
+pub trait OpenTreasury<P>: Send {
+    /// What it is then.
+    type Treasury: Treasury + Send + 'static;
+
+    /// Opens it for the thread that runs `pump`.
+    fn open(self, site: &Site<P>, pump: &mut Pump<P>) -> Self::Treasury;
+}
+
+/// The pacer of a node.
+pub struct PacerRoom<O> {
+    keys: PacingKeys,
+    treasury: Option<O>,
+    /// The port that has the bidders inside, by its number on each worker.
+    port: u16,
+    live: LiveTable,
+    stop: watch::Sender<bool>,
+}
+
+impl<O> PacerRoom<O> {
+    /// A room that does as `keys` say, with bidders inside of port number `port` of each worker.
+    pub fn new(keys: &PacingKeys, treasury: O, port: u16, live: LiveTable) -> PacerRoom<O> {
+        PacerRoom { keys: keys.clone(), treasury: Some(treasury), port, live, stop: watch::channel(false).0 }
+    }
+}
+
+/// Where bidders live.
+pub fn bidders_of<P: Send + 'static>(site: &Site<P>, port: u16) -> Vec<Address> {
+    (0..site.placement().workers()).map(|worker| Address::new(worker, port)).collect()
+}
+
+/// The shards, as the thread asks them.
+struct Handles {
+    campaigns: EdgeHandle<CampaignClient>,
+    bidders: EdgeHandle<BidderClient>,
+    shards: u16,
+}
+
+impl Shards for Rc<Handles> {
+    fn count(&self) -> u16 {
+        self.shards
+    }
+
+    fn ask(&self, shard: ShardIndex, command: Command) -> impl Future<Output = Result<Outcome, String>> + use<> {
+        let asked = self.campaigns.ask(CampaignRequest { shard, command });
+        async move {
+            match asked.await {
+                Ok(Ok(outcome)) => Ok(outcome),
+                Ok(Err(unavailable)) => Err(format!("{unavailable:?}")),
+                Err(unasked) => Err(format!("{unasked:?}")),
+            }
+        }
+    }
+}
+
+impl Bidders for Rc<Handles> {
+    fn exchange(&self, worker: u16, update: Update) -> impl Future<Output = Result<Report, Update>> + use<> {
+        let ask = BidderAsk::Exchange(Box::new(update.clone()));
+        let asked = self.bidders.ask(BidderRequest { worker: Some(worker), ask });
+        async move {
+            match asked.await {
+                Ok(Ok(BidderAnswer::Report(report))) => Ok(*report),
+                Ok(Ok(other)) => unreachable!("an exchange is answered by a report: {other:?}"),
+                Ok(Err(Busy(_))) | Err(_) => Err(update),
+            }
+        }
+    }
+}
+
+impl<P, O> Room<P> for PacerRoom<O>
+where
+    P: Carries<CampaignMessage> + Carries<BidderMessage>,
+    O: OpenTreasury<P> + 'static,
+{
+    fn families(&self) -> Vec<(Family, Home)> {
+        vec![(CAMPAIGNS, Home::Member)]
+    }
+
+    fn endpoints(&self) -> u16 {
+        1
+    }
+
+    fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
+        let PacingKeys { campaigns_max, win_deadline_ms, .. } = self.keys;
+        let allowed = Allowed { campaigns_max, win_deadline_ms };
+        site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &allowed, |registry, shard| {
+            let metrics = CampaignMetrics::register(registry, shard.0);
+            Box::new(move |shard, _| {
+                let state = shard.state_ahead();
+                let (spent, exposed) = state.totals();
+                metrics.campaigns.set(state.count() as i64);
+                metrics.campaigns_max.set(campaigns_max as i64);
+                metrics.leases.set(state.leases() as i64);
+                metrics.spent.set(spent.0 as i64);
+                metrics.exposed.set(exposed.0 as i64);
+            })
+        })
+    }
+
+    fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
+        let addresses = site.placement().shards(CAMPAIGNS);
+        let (workers, shards) = (site.placement().workers(), addresses.count());
+        let bidders = bidders_of(site, self.port);
+        let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
+        let campaigns = pump.client(|_| CampaignClient::new(addresses));
+        let bidders = pump.client(|_| BidderClient::new(bidders));
+        let treasury = self.treasury.take().expect("a room begins once").open(site, &mut pump);
+        let PacingKeys { lease_ms, win_deadline_ms, .. } = self.keys;
+        let control = Control::new(ControlSettings { workers, lease_ms, win_deadline_ms });
+        let (live, stop) = (self.live.clone(), self.stop.subscribe());
+        site.spawn("pacer".to_owned(), move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.context("a runtime for the pacer")?;
+            let handles = Rc::new(Handles { campaigns, bidders, shards });
+            let keeper = Keeper::new(control, (handles.clone(), handles, treasury), workers, live);
+            let local = LocalSet::new();
+            local.spawn_local(keep(Rc::new(keeper), stop));
+            local.spawn_local(pump.run());
+            runtime.block_on(local);
+            Ok(())
+        })
+    }
+
+    fn stop(&mut self) {
+        // If the send fails, the thread has already ended.
+        let _ = self.stop.send(true);
+    }
+}
+
+/// Keeps plans and money moving until the process stops. Leases that are open then are settled by the next one.
+async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, mut stop: watch::Receiver<bool>)
+where
+    S: Shards + 'static,
+    B: Bidders + 'static,
+    T: Treasury + 'static,
+{
+    let work = async {
+        while let Err(why) = keeper.recover().await {
+            tracing::debug!(why, "campaigns cannot be asked yet");
+            tokio::time::sleep(RECOVER_AGAIN).await;
+        }
+        let rounds = async {
+            let mut tick = every(ROUND);
+            loop {
+                tick.tick().await;
+                keeper.round().await;
+            }
+        };
+        let money = async {
+            let mut tick = every(ROUND);
+            loop {
+                tick.tick().await;
+                keeper.move_money().await;
+            }
+        };
+        tokio::join!(rounds, money)
+    };
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => {}
+        _ = work => {}
+    }
+}
+
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut tick = interval(period);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tick
+}
