@@ -4,8 +4,8 @@
 //! cargo run -p tidegate-pacer --example backtest -- [SEED] [SVG]
 //! ```
 //!
-//! It prints a table for three budgets, about a hundredth, a tenth and two fifths of what the market could take, and
-//! the worst of twenty other markets; and draws the curves of plan and actual spending of the middle one into a file.
+//! It prints a table for three budgets, 1 %, 11 % and 44 % of what the whole market would cost, and the worst of twenty
+//! other markets; and draws the curves of plan and actual spending of the middle one into a file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,18 +51,20 @@ fn with_a_goal_for_the_price() -> Campaign {
 fn print_worst() -> Result<()> {
     let campaigns = one_of_each(BUDGETS[1], PRICE_MAX);
     let markets: Vec<Vec<Row>> = SEEDS.map(|seed| run(&Market::new(seed), &campaigns)).collect::<Result<_, _>>()?;
-    println!("| strategy            | overspend | used % | RMSE of day % | of plan % |");
+    println!("| strategy            | overspend | used % | RMSE day | RMSE plan |");
     println!("|---|---:|---:|---:|---:|");
     for at in 0..campaigns.len() {
         let rows = || markets.iter().map(|rows| &rows[at]);
         let most = |of: fn(&Row) -> f64| rows().map(of).fold(0.0, f64::max);
         println!(
-            "| {:<19} | {:>9.2} | {:>6.2} | {:>13.2} | {:>9.2} |",
+            "| {:<19} | {:>9.2} | {:>6.2} | {:>8.2} | {:>9} |",
             markets[0][at].strategy,
             most(|row| row.overspend.0 as f64 / 1e6),
             100.0 - most(|row| (1.0 - row.utilisation()) * 100.0),
             most(|row| row.day_error * 100.0),
-            most(|row| row.plan_error.unwrap_or(0.0) * 100.0),
+            markets[0][at]
+                .plan_error
+                .map_or("-".to_owned(), |_| { format!("{:.2}", most(|row| row.plan_error.unwrap_or(0.0) * 100.0)) }),
         );
     }
     Ok(())

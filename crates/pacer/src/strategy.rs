@@ -59,9 +59,9 @@ pub struct StrategyRow {
     pub name: &'static str,
     /// What it does, in a sentence.
     pub meaning: &'static str,
-    /// For which campaigns it is meant.
+    /// For which campaigns it is meant, in a sentence.
     pub use_when: &'static str,
-    /// Where it comes from.
+    /// Where it comes from: the paper or product. The head of its file says more.
     pub source: &'static str,
     /// By which curve it means to spend.
     pub follows: Follows,
@@ -119,7 +119,7 @@ pub struct Input<'a> {
     pub traffic: Traffic<'a>,
     /// What the strategy is told.
     pub parameters: &'a BTreeMap<Box<str>, i64>,
-    /// What it gave back when it was asked before; all zeros at first.
+    /// What it gave back when it was asked before; all zeros at first, and when the strategy of a plan changes.
     pub memory: Memory,
 }
 
@@ -135,7 +135,7 @@ pub struct Horizon {
 /// How requests for a campaign come, as it was measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
-    /// Requests that could be bid on, in a second; zero if it is not known.
+    /// Requests that could be bid on, whether they were or not, in a second; zero if it is not known.
     pub requests_per_s: f64,
     /// Of the bids whose end is known, the share that won, from 0 to 1; zero if none did, or if it is not known.
     pub win_rate: f64,

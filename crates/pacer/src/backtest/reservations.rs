@@ -1,4 +1,5 @@
-//! What bids that are under way may still cost, for each second in which it returns: memory does not grow with the rate.
+//! What bids that are under way may still cost, for each second in which it returns, as the pacer keeps it: memory does
+//! not grow with the rate.
 
 use std::collections::VecDeque;
 

@@ -8,9 +8,6 @@ use super::{Campaign, Market, Row};
 use crate::strategy::{Follows, Input, Memory, StrategyRow, Throttle, Traffic};
 use crate::units::{BudgetMicros, Impressions};
 
-/// A strategy is asked this often, in seconds.
-const ASKED_EVERY_S: u32 = 1;
-
 /// What is told of a bid.
 #[derive(Clone, Copy, Debug)]
 struct Notice {
@@ -51,9 +48,7 @@ pub(super) fn simulate(
     let mut simulation = Simulation::new(market, auctions, campaign, strategy);
     for second in 0..DAY_S {
         simulation.begin_second(second);
-        if second % ASKED_EVERY_S == 0 {
-            simulation.ask(second);
-        }
+        simulation.ask(second);
         if second % 60 == 0 {
             simulation.row.curve.push(BudgetMicros(simulation.spent));
         }
@@ -141,6 +136,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// The strategy is asked, each second.
     fn ask(&mut self, second: u32) {
         let input = Input {
             horizon: self.auctions.horizon,
@@ -154,7 +150,7 @@ impl<'a> Simulation<'a> {
                 win_rate: self.measured.win_rate(),
                 win_price: self.measured.win_price(),
                 day: &self.auctions.learned,
-                since_ms: if second == 0 { 0 } else { u64::from(ASKED_EVERY_S) * 1_000 },
+                since_ms: if second == 0 { 0 } else { 1_000 },
             },
             parameters: &self.campaign.strategy.parameters,
             memory: self.throttle.memory,

@@ -13,7 +13,7 @@ use super::{Follows, Input, Property, StrategyRow, Throttle, UnderWay};
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "adaptive_dual",
     meaning: "Bids on everything at price / (1 + mu); the shadow price mu follows spending against what is left.",
-    use_when: "The most impressions for the money in second-price auctions; when in the day they come matters less.",
+    use_when: "For the most impressions for the money in second-price auctions, where each is worth the same.",
     source: "Adaptive pacing: Balseiro, Gur, Management Science 65(9), 2019.",
     follows: Follows::Day,
     properties: &[Property::FallsWithSpent, Property::RisesWithBudget, Property::ScaleFree],

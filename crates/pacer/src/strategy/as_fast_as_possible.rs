@@ -9,7 +9,7 @@ use super::{Follows, Input, Property, StrategyRow, Throttle, UnderWay};
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "as_fast_as_possible",
     meaning: "Bids on every request until the money is spent.",
-    use_when: "The news is old tomorrow: launches, sales of hours, budgets that are larger than the traffic.",
+    use_when: "For launches and sales of a few hours, and for budgets that are larger than the traffic.",
     source: "Accelerated delivery, or ASAP, of most demand-side platforms.",
     follows: Follows::Nothing,
     properties: &[

@@ -13,7 +13,7 @@ use super::{Follows, Input, Property, StrategyRow, Throttle, UnderWay};
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "even",
     meaning: "Spends the same in each second, whatever the traffic is.",
-    use_when: "The advertiser wants the same at night as in the evening, or nothing is known of the day.",
+    use_when: "For advertisers who want the same at night as in the evening, or where nothing is known of the day.",
     source: "Uniform pacing: Lee, Jalali, Dasdan, ADKDD 2013.",
     follows: Follows::Time,
     properties: &[

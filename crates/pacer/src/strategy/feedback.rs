@@ -1,7 +1,8 @@
 //! Throttles by chance: where less was spent than planned, a little more of the requests is bid on, else a little less.
 //!
 //! The plan is the learned day, as LinkedIn's is the forecast of impressions. The share starts low ("slow start"), and
-//! the plan may be done before the end ("fast finish"). It needs to know nothing of prices and wins.
+//! the plan is done before the end ("fast finish"). It needs to know nothing of prices and wins. It knows only whether
+//! spending is behind or ahead, and not how far: it swings about its plan by a few percent of the budget.
 //!
 //! Source: Agarwal, Ghosh, Wei, You: Budget pacing for targeted online advertisements at LinkedIn, KDD 2014: the
 //! pass-through rate goes up or down by a tenth each minute.
@@ -14,8 +15,8 @@ use super::{Follows, Input, Memory, Property, StrategyRow, Throttle, UnderWay, m
 /// The strategy.
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "feedback",
-    meaning: "Bids on a share of the requests that rises or falls by a step, as spending is behind or ahead of the day.",
-    use_when: "Prices and wins are not measured well, or jump; it looks only at what was spent.",
+    meaning: "The share of requests rises or falls by a step, as spending is behind or ahead of the learned day.",
+    use_when: "Where prices and wins are not measured well: it looks only at what was spent. It swings.",
     source: "Agarwal, Ghosh, Wei, You: Budget pacing at LinkedIn, KDD 2014.",
     follows: Follows::Day,
     properties: &[Property::FallsWithSpent, Property::RisesWithBudget, Property::ScaleFree, Property::KeepsPrice],
@@ -52,11 +53,11 @@ const FLOOR_PPM: Parameter = Parameter {
 
 const FINISH_PERMILLE: Parameter = Parameter {
     name: "finish_permille",
-    default: 1_000,
+    default: 960,
     min: 500,
     max: 1_000,
     unit: "1/1000 of the flight or day",
-    meaning: "At this part of its time all money should be spent; below 1000, the rest is left for what is missing.",
+    meaning: "At this part of its time all money should be spent; the rest is for what is missing then.",
 };
 
 fn decide(input: &Input<'_>) -> Throttle {
@@ -71,15 +72,21 @@ fn decide(input: &Input<'_>) -> Throttle {
         return Throttle::new(share, 1.0, Memory([share, passed_ms, 0.0, 0.0]));
     }
     let step = STEP_PERMILLE.thousandths_of(told);
-    let is_behind = campaign.expected <= campaign.planned(Follows::Day, stretched(input));
+    let is_behind = campaign.expected <= planned(input, &campaign);
     let share = if is_behind { share + share * step } else { share - share * step };
     let share = share.max(floor).min(1.0);
     Throttle::new(share, 1.0, Memory([share, 0.0, 0.0, 0.0]))
 }
 
-/// Now, on a clock that reaches the end of the horizon when the plan should be done.
-fn stretched(input: &Input<'_>) -> TimeMs {
+/// What should be spent by now, if all should be spent at the finish.
+fn planned(input: &Input<'_>, campaign: &UnderWay<'_>) -> f64 {
     let finish = FINISH_PERMILLE.thousandths_of(input.parameters);
-    let passed_ms = ms_between(input.horizon.begins, input.now);
-    TimeMs(input.horizon.begins.0.saturating_add((passed_ms / finish) as u64))
+    let whole_ms = ms_between(input.horizon.begins, input.horizon.ends);
+    let finish = TimeMs(input.horizon.begins.0.saturating_add((whole_ms * finish) as u64));
+    let at_finish = campaign.planned(Follows::Day, finish);
+    if at_finish > 0.0 {
+        (campaign.planned(Follows::Day, input.now) / at_finish).min(1.0) * campaign.budget
+    } else {
+        campaign.budget
+    }
 }

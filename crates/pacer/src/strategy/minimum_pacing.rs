@@ -16,7 +16,7 @@ use super::{Follows, Input, Property, StrategyRow, Throttle, UnderWay, within};
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "minimum_pacing",
     meaning: "Bids on everything, at the lower of two prices: one that the budget bears, one for the average price.",
-    use_when: "There is a goal for the average price as well; the budget may be left over to meet it.",
+    use_when: "Where there is a goal for the average price as well, and money may be left over to meet it.",
     source: "Min pacing: Balseiro, Bhawalkar, Feng, Lu, Mirrokni, Sivan, Wang, ICML 2024.",
     follows: Follows::Day,
     properties: &[Property::FallsWithSpent, Property::RisesWithBudget, Property::ScaleFree],

@@ -19,10 +19,10 @@ pub struct Parameter {
     pub meaning: &'static str,
 }
 
-/// Of the measured strategies, the first answer, before there are measurements.
+/// The first answer of strategies that throttle. It is low: what was spent too much at first is not taken back.
 pub(super) const START_PERMILLE: Parameter = Parameter {
     name: "start_permille",
-    default: 100,
+    default: 10,
     min: 1,
     max: 1_000,
     unit: "1/1000 of the requests",
@@ -30,7 +30,7 @@ pub(super) const START_PERMILLE: Parameter = Parameter {
 };
 
 impl Parameter {
-    /// What it is told to be. A number outside of the range, which [`super::check`] refuses, is brought into it.
+    /// What it is told to be. A number outside of the range, which [`super::check()`] refuses, is brought into it.
     pub(super) fn of(&self, told: &BTreeMap<Box<str>, i64>) -> i64 {
         told.get(self.name).copied().unwrap_or(self.default).clamp(self.min, self.max)
     }

@@ -19,7 +19,7 @@ use super::{Follows, Input, Memory, Property, StrategyRow, Throttle, UnderWay, m
 pub(super) const ROW: StrategyRow = StrategyRow {
     name: "pid",
     meaning: "A PID controller with anti-windup holds what was spent at the plan of the day.",
-    use_when: "The pace should be tuned: how hard it pulls back to the plan, and how long it remembers.",
+    use_when: "Where the pace is to be tuned: how hard it pulls back to the plan, and how long it remembers.",
     source: "Zhang, Rong, Wang, Zhu, Wang: Feedback control of real-time display advertising, WSDM 2016.",
     follows: Follows::Day,
     properties: &[Property::FallsWithSpent, Property::RisesWithBudget, Property::ScaleFree, Property::KeepsPrice],

@@ -24,8 +24,8 @@ pub(super) struct UnderWay<'a> {
     pub spent: f64,
     /// What is to be expected to be spent once all bids are answered.
     pub expected: f64,
-    /// Requests in a ms.
-    requests_per_ms: f64,
+    /// Requests in a ms; zero if it is not known how many come.
+    pub requests_per_ms: f64,
     /// What is to be expected that a bid costs.
     bid_cost: f64,
 }
@@ -86,11 +86,6 @@ impl<'a> UnderWay<'a> {
     /// Whether the strategy was never asked before.
     pub fn is_first(&self) -> bool {
         self.input.traffic.since_ms == 0
-    }
-
-    /// Whether it is known how many requests come.
-    pub fn has_requests(&self) -> bool {
-        self.requests_per_ms > 0.0
     }
 
     /// Time since the strategy was asked before.

@@ -34,12 +34,8 @@ fn the_page_says_what_the_table_says() {
 
 fn section(row: &StrategyRow) -> String {
     let properties: Vec<_> = row.properties.iter().map(|property| in_words(*property)).collect();
-    let mut text = format!(
-        "\n## `{}`\n\n{}\n\n* Use it when: {}\n",
-        row.name,
-        wrapped(row.meaning, ""),
-        wrapped(row.use_when, "  ")
-    );
+    let mut text =
+        format!("\n## `{}`\n\n{}\n\n* Use: {}\n", row.name, wrapped(row.meaning, ""), wrapped(row.use_when, "  "));
     text += &format!("* Source: {}\n* Plan: {}\n", wrapped(row.source, "  "), curve(row.follows));
     text += &format!("* Holds: {}.\n", wrapped(&properties.join("; "), "  "));
     if row.parameters.is_empty() {
