@@ -14,6 +14,7 @@ use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_doors::security::SecurityMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_link::{LinkMetrics, SmppMetrics};
+use tidegate_pacer::room::CampaignMetrics;
 use tidegate_queue::QueueMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{
@@ -33,6 +34,7 @@ const LISTS: &[&[MetricRow]] = &[
     LedgerMetrics::ROWS,
     QueueMetrics::ROWS,
     LinkMetrics::ROWS,
+    CampaignMetrics::ROWS,
     SmppMetrics::ROWS,
     ScrubMetrics::ROWS,
     SnapshotFileMetrics::ROWS,

@@ -95,11 +95,12 @@ impl Tracked {
     /// Asks the strategy, if it is time. Returns the share of requests that is bid on and what of the price, if they
     /// have changed.
     pub fn pace(&mut self, now: TimeMs) -> Option<(f64, f64)> {
-        let since_ms = self.paced.map_or(PACE_MS, |paced| now.0.saturating_sub(paced.0));
-        if since_ms < PACE_MS || !self.is_active(now) && self.paced.is_some() {
-            return None;
-        }
+        // Zero for the first time.
+        let since_ms = self.paced.map_or(0, |paced| now.0.saturating_sub(paced.0));
         if self.paced.is_some() {
+            if since_ms < PACE_MS || !self.is_active(now) {
+                return None;
+            }
             self.rates.pass(since_ms);
         }
         self.paced = Some(now);
