@@ -205,7 +205,10 @@ where
             Ok(PacerRequestRef::Bids(requests)) => requests,
             Ok(PacerRequestRef::Wins(_)) => return None,
             Ok(PacerRequestRef::Losses(_)) => {
-                return Some(Err(Refused::new("frame_malformed", "losses are not taken: silence returns what a bid reserves")));
+                return Some(Err(Refused::new(
+                    "frame_malformed",
+                    "losses are not taken: silence returns what a bid reserves",
+                )));
             }
             Err(error) => return Some(Err(Refused::new("frame_malformed", error.to_string()))),
         };

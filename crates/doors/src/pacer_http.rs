@@ -58,11 +58,13 @@ struct Served {
 
 #[derive(OpenApi)]
 #[openapi(
-    info(description = "The pacer spreads the money of campaigns over their time. A campaign's money is an account of \
+    info(
+        description = "The pacer spreads the money of campaigns over their time. A campaign's money is an account of \
                         the ledger; it is leased to bidders for about a second at a time, so that no campaign spends \
                         more than it has. Who makes and changes campaigns needs the grant `room:campaigns:write:ID`, \
                         who looks at them `room:campaigns:read:ID`, who bids `room:pacer:write:bids`. Money is in \
-                        micros, millionths of the account's unit; a price is for one impression."),
+                        micros, millionths of the account's unit; a price is for one impression."
+    ),
     paths(
         campaigns::list_campaigns,
         campaigns::read_campaign,

@@ -7,6 +7,16 @@ pub enum Bug {
     TornTailAccepted,
     /// A win that comes after its deadline is paid.
     LateWinTaken,
+    /// A lease is granted before the ledger holds its money.
+    GrantedUnheld,
+    /// A lease is closed when it is retired, though bids of it may still win.
+    ClosedEarly,
+    /// A settlement whose answer was lost is taken for done.
+    SettlementTrusted,
+    /// A lease is granted to another worker as well.
+    GrantedTwice,
+    /// Leases that an earlier process has left open are not settled.
+    LeasesForgotten,
     /// An answer leaves when its group is submitted, not when it is durable.
     ReplyBeforeSync,
     /// A replay forgets which ids were used.

@@ -70,8 +70,8 @@ impl<P> Parcels for P where
         + Carries<OperatorMessage>
         + Carries<RosterParcel>
         + Carries<QueueMessage>
-    + Carries<CampaignMessage>
-    + Carries<BidderMessage>
+        + Carries<CampaignMessage>
+        + Carries<BidderMessage>
 {
 }
 

@@ -55,8 +55,7 @@ where
         let keys: PacingKeys = document.section()?;
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
-        let rules =
-            PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() };
+        let rules = PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() };
         Ok(Opened {
             logs: vec![Wanted {
                 family: CAMPAIGNS,

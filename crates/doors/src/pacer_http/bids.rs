@@ -142,9 +142,7 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
         Err(unasked) => return Err(Unavailable::from(unasked).into()),
     };
     let bids = answers.into_iter().map(|answer| match answer {
-        Ok(offer) => {
-            BidBody { price_micros: Some(offer.price.0), token: Some(hex(&offer.token)), no_bid: None }
-        }
+        Ok(offer) => BidBody { price_micros: Some(offer.price.0), token: Some(hex(&offer.token)), no_bid: None },
         Err(why) => BidBody { price_micros: None, token: None, no_bid: Some(NoBid::name(why)) },
     });
     Ok(json(StatusCode::OK, &BidsBody { bids: bids.collect() }))

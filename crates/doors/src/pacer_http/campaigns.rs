@@ -69,8 +69,7 @@ pub async fn list_campaigns(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    let CampaignPage { after, limit } =
-        query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
+    let CampaignPage { after, limit } = query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
     let limit = limit.unwrap_or(ROWS_DEFAULT);
     if !(1..=ROWS_MAX).contains(&limit) {
         let detail = format!("limit: expected 1 to {ROWS_MAX}");

@@ -102,7 +102,8 @@ fn even() -> StrategyBody {
 
 impl From<PlanBody> for Plan {
     fn from(body: PlanBody) -> Plan {
-        let flight = |FlightBody { starts_ms, ends_ms }: &FlightBody| Flight { starts_ms: *starts_ms, ends_ms: *ends_ms };
+        let flight =
+            |FlightBody { starts_ms, ends_ms }: &FlightBody| Flight { starts_ms: *starts_ms, ends_ms: *ends_ms };
         Plan {
             version: body.version.unwrap_or(0),
             account: body.account,
@@ -115,9 +116,7 @@ impl From<PlanBody> for Plan {
             strategy: StrategyChoice { name: body.strategy.name, parameters: body.strategy.parameters },
             paused: body.paused,
             keys: body.keys,
-            frequency: body
-                .frequency
-                .map(|FrequencyBody { bids_max, window_s }| FrequencyCap { bids_max, window_s }),
+            frequency: body.frequency.map(|FrequencyBody { bids_max, window_s }| FrequencyCap { bids_max, window_s }),
         }
     }
 }
@@ -137,9 +136,7 @@ impl From<Plan> for PlanBody {
             strategy: StrategyBody { name: plan.strategy.name, parameters: plan.strategy.parameters },
             paused: plan.paused,
             keys: plan.keys,
-            frequency: plan
-                .frequency
-                .map(|FrequencyCap { bids_max, window_s }| FrequencyBody { bids_max, window_s }),
+            frequency: plan.frequency.map(|FrequencyCap { bids_max, window_s }| FrequencyBody { bids_max, window_s }),
         }
     }
 }

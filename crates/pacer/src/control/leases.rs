@@ -6,6 +6,7 @@
 //! ```
 
 use tidegate_machines::TimeMs;
+use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
 use crate::bidder::{Grant, Retired};
@@ -72,6 +73,9 @@ pub struct Settlement {
 impl Control {
     /// A lease that was open at the start: bids of it may have been made until now.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
+        if is_planted(Bug::LeasesForgotten) {
+            return;
+        }
         let until = TimeMs(now.0 + self.settings.win_deadline_ms);
         let stage = if lease.is_closed { Stage::Closing } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
@@ -97,6 +101,10 @@ impl Control {
         }
         known.stage = Stage::Granted;
         self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount });
+        if is_planted(Bug::GrantedTwice) {
+            let other = (usize::from(worker) + 1) % self.updates.len();
+            self.updates[other].grants.push(Grant { campaign, lease, amount });
+        }
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.granted(worker, lease, amount, now);
         }
@@ -116,9 +124,12 @@ impl Control {
     pub(super) fn retire(&mut self, worker: u16, retired: Retired) {
         let Retired { lease, bids, at } = retired;
         let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
-        assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
+        if !is_planted(Bug::GrantedTwice) {
+            assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
+        }
         // Without bids there is nothing to wait for.
-        let until = if bids == 0 { TimeMs(0) } else { TimeMs(at.0 + self.settings.win_deadline_ms) };
+        let is_early = bids == 0 || is_planted(Bug::ClosedEarly);
+        let until = if is_early { TimeMs(0) } else { TimeMs(at.0 + self.settings.win_deadline_ms) };
         known.stage = Stage::Retired { until };
         if let Some(tracked) = self.campaigns.get_mut(&known.campaign) {
             tracked.retired(worker, lease);

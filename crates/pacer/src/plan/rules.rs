@@ -53,7 +53,8 @@ impl PlanRules {
         if !(1..=FLIGHTS_MAX).contains(&plan.flights.len()) {
             return fault("flights", "expected 1 to 64 flights");
         }
-        let is_span = plan.flights.iter().all(|flight| flight.starts_ms < flight.ends_ms && flight.ends_ms <= TIME_MS_MAX);
+        let is_span =
+            plan.flights.iter().all(|flight| flight.starts_ms < flight.ends_ms && flight.ends_ms <= TIME_MS_MAX);
         if !is_span || plan.flights.windows(2).any(|pair| pair[0].ends_ms > pair[1].starts_ms) {
             return fault("flights", "expected each to end behind its start, and before the next one starts");
         }
