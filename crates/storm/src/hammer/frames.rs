@@ -206,8 +206,8 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 mod tests {
     use super::*;
     use std::collections::{HashMap, HashSet};
-    use tidegate_wire::pacer::{BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerRequestRef};
     use tidegate_wire::pacer::read_request;
+    use tidegate_wire::pacer::{BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerRequestRef};
     use tidegate_wire::{BodyRef, decode_request};
 
     /// The requests of the frames in `stream`, by correlation.

@@ -26,8 +26,8 @@ mod summary;
 
 pub use answers::Answers;
 pub use campaigns::Campaigns;
-pub use load::{Load, Measured, measure};
-pub use protocol::{Answer, Protocol, Won};
+pub use load::{Load, Measured, Target, measure};
+pub use protocol::{Answer, Protocol, To, Won};
 pub use search::find;
 pub use summary::Summary;
 
@@ -91,15 +91,16 @@ pub struct Settings {
 /// Measures, and prints what came of it.
 pub fn run(settings: &Settings) -> Result<()> {
     settings.check()?;
-    let address = resolve(&settings.address)?;
+    // The server may be on another machine, so what it costs there is not known.
+    let target = Target { address: resolve(&settings.address)?, processor_time: &|| Ok(Duration::ZERO) };
     let load = settings.load();
     let protocol = || {
         let frames = Frames::new(&settings.campaigns, usize::from(settings.packet), settings.users, settings.key);
         frames.winning(settings.win_share).with_token(settings.token.clone())
     };
     let measured = match settings.find {
-        true => find(address, load, Duration::from_secs_f64(settings.p99_ms / 1e3), protocol)?,
-        false => measure(address, load, &mut protocol())?,
+        true => find(&target, load, Duration::from_secs_f64(settings.p99_ms / 1e3), protocol)?,
+        false => measure(&target, load, &mut protocol())?,
     };
     let summary = Summary::of(&measured);
     print!("{}", summary.table());
