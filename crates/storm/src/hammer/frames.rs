@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((frames.notify(&mut won, &mut out), won.len()), (2, 0));
         let mut bytes = vec![];
         let mut reply = NoticeOutcomesWriter::begin(&mut bytes, NOTICES);
-        [NoticeOutcome::Taken, NoticeOutcome::Late].map(|outcome| reply.push(outcome));
+        [NoticeOutcome::Taken, NoticeOutcome::Late].into_iter().for_each(|outcome| reply.push(outcome));
         reply.finish();
         let answer = frames.answer(&bytes, &mut answers, &mut won).unwrap().unwrap();
         assert_eq!((answer.to, answers.notices[NoticeOutcome::Late as usize]), (To::Notices, 1));

@@ -23,6 +23,8 @@ mod load;
 mod protocol;
 mod search;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 pub use answers::Answers;
 pub use campaigns::Campaigns;
