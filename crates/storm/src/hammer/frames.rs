@@ -118,7 +118,7 @@ impl Protocol for Frames {
         for (id_at, user_at) in &template.numbers_at {
             self.asked += 1;
             let id = scramble(self.asked);
-            let user = scramble((id >> 32) * u64::from(self.users) >> 32);
+            let user = scramble(((id >> 32) * u64::from(self.users)) >> 32);
             frame[usize::from(*id_at)..][..8].copy_from_slice(&id.to_le_bytes());
             frame[usize::from(*user_at)..][..8].copy_from_slice(&user.to_le_bytes());
         }
