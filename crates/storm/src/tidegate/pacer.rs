@@ -16,9 +16,9 @@ const BUDGET_MICROS: u64 = 1_000_000_000_000_000;
 const PRICE_MICROS: u32 = 2_500;
 /// What the campaigns' accounts are counted in.
 const ASSET: &str = "usd_micros";
-/// Where their money comes from, and where it goes.
+/// Where their money comes from, and where it goes. The names of the accounts begin as `[pacing]` says by default.
 const SOURCE: &str = "source:advertisers";
-const SPEND: &str = "collector:impressions";
+const SPEND: &str = "spend:bench";
 
 /// What the campaigns of a bench have in common.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl CampaignSet {
         Ok(Campaigns(numbers.collect::<Result<_>>()?))
     }
 
-    /// What is wanted of a campaign: crates/pacer/src/plan.rs. A new version also changes the price.
+    /// What is wanted of a campaign. A new version also changes the price.
     fn plan(self, campaign: u32, version: u64) -> Value {
         let mut plan = json!({
             "version": version,
@@ -73,7 +73,7 @@ impl CampaignSet {
 }
 
 fn account(campaign: u32) -> String {
-    format!("budget:{campaign:05}")
+    format!("campaign:bench-{campaign:05}")
 }
 
 /// A connection to the HTTP port that stays open.
