@@ -23,6 +23,7 @@ pub fn bids(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let peak = bench.peak(&target, FIRST, frames)?;
     nearly_all_bid(&peak)?;
     report.add("bids_per_s", peak.bids_per_s());
+    report.add("bid_share", peak.answers.bids as f64 / peak.answers.requests() as f64);
     report.add("bid_server_cpu_ns", peak.server_cpu_ns());
     report.add("bid_client_cpu_ns", peak.own_time.as_nanos() as f64 / peak.answers.requests() as f64);
     report.add("wins_per_s", peak.notices_per_s(NoticeOutcome::Taken));
