@@ -44,7 +44,7 @@ use tidegate_wire::limits::PACER_ITEMS_MAX;
 #[derive(clap::Args)]
 pub struct Settings {
     /// The binary port of the pacer.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420")]
     address: String,
     /// The token of a service that may ask for bids. Without one no Hello is sent, as for the peers of the bench.
     #[arg(long)]
@@ -139,6 +139,6 @@ impl Settings {
 fn resolve(address: &str) -> Result<SocketAddr> {
     let mut addresses = address
         .to_socket_addrs()
-        .with_context(|| format!("--address {address}: give the binary port as HOST:PORT, such as 127.0.0.1:7070"))?;
+        .with_context(|| format!("--address {address}: give the binary port as HOST:PORT, such as 127.0.0.1:7420"))?;
     addresses.next().with_context(|| format!("--address {address}: the host has no address"))
 }
