@@ -196,6 +196,11 @@ bench-queue: release ## queues beside RabbitMQ, NATS, Redis, beanstalkd, Elastic
 	@for peer in redis rabbitmq beanstalkd nats elasticmq; do $(SETUP) $$peer; done
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-queue --tidegate $(TARGET)/release/tidegate --out $(TARGET)/bench $(BENCH)
 
+.PHONY: bench-pacer
+bench-pacer: release ## bids beside a banker in Redis and a pacer in Go; writes target/bench/pacer.json (RUNS=3)
+	@for peer in redis pacer_go; do $(SETUP) $$peer; done
+	RUNS=$(RUNS) $(TARGET)/release/storm bench-pacer --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
+
 .PHONY: bench-ids
 bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json
 	cargo build --release --example make_ids -p tidegate-ledger

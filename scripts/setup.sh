@@ -2,7 +2,7 @@
 # Makes one tool available, or says in one line what to install:
 #
 #   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|rabbitmq|
-#            beanstalkd|nats|elasticmq|watchers|fuzz|mutants|miri
+#            beanstalkd|nats|elasticmq|pacer_go|watchers|fuzz|mutants|miri
 #
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
@@ -146,6 +146,14 @@ nats() {
         missing nats-server "go install could not build it"
 }
 
+# The pacer of tests/peers/pacer. Built each time: it is ours, and Go builds nothing twice.
+pacer_go() {
+    golang
+    mkdir -p target/peers
+    local built=$PWD/target/peers/pacer-go
+    (cd tests/peers/pacer && go build -o "$built" .) || missing "the pacer in Go" "go build failed"
+}
+
 # The server and what it needs, from Maven Central.
 elasticmq() {
     local version=1.7.1 folder=target/peers/elasticmq
@@ -194,7 +202,7 @@ miri() {
 
 case ${1:-} in
 rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
-rabbitmq | beanstalkd | nats | elasticmq) "$1" ;;
+rabbitmq | beanstalkd | nats | elasticmq | pacer_go) "$1" ;;
 fuzz | mutants | miri | package) "$1" ;;
 *)
     sed -n '2,5p' "$0"

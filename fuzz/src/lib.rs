@@ -14,6 +14,7 @@ pub mod http_body;
 pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
+pub mod pacer;
 pub mod proxy;
 pub mod queues;
 pub mod roster;
@@ -29,7 +30,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 21] = [
     ("mqtt_server", mqtt::check_server),
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
+    ("pacer", pacer::check),
     ("proxy", proxy::check),
     ("smpp", smpp::check),
     ("topic_event", topics::check_event),

@@ -13,7 +13,7 @@
 //!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
 //!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
 //!
-//!   hammer ──▶ tidegate (binary port), or a peer: bid requests, each packet at its time
+//!   bench::pacer ──▶ hammer ──▶ tidegate (binary port), or a peer (Redis, Go): bid requests, each packet at its time
 //! ```
 //!
 //! Invariant: only `in_memory` uses the server's code. Everything else uses what any client sees, and /proc.
@@ -56,6 +56,8 @@ enum Command {
     BenchGateway(bench::gateway::Settings),
     /// Measures queues, and beside them Redis, RabbitMQ, beanstalkd, NATS and ElasticMQ.
     BenchQueue(bench::queue::Settings),
+    /// Measures the pacer, and beside it a banker in Redis and a pacer in Go.
+    BenchPacer(bench::pacer::Settings),
     /// Measures a ledger that has seen very many ids.
     BenchIds(bench::ids::Settings),
     /// Asks a pacer for bids at a rate, or searches the highest that it answers in time.
@@ -71,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchAccounts(settings) => bench::accounts::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
         Command::BenchQueue(settings) => bench::queue::run(&settings),
+        Command::BenchPacer(settings) => bench::pacer::run(&settings),
         Command::BenchIds(settings) => bench::ids::run(&settings),
         Command::Hammer(settings) => hammer::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),

@@ -1,3 +1,3 @@
 module tidegate/tests/peers/pacer
 
-go 1.24
+go 1.19

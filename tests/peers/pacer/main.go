@@ -216,6 +216,8 @@ func (s *server) answer(out, frame []byte) ([]byte, error) {
 		switch f.number {
 		case 1:
 			correlation = f.value
+		case 2:
+			out = welcome(out, correlation)
 		case 15:
 			if out, err = s.answerRoom(out, correlation, f.bytes); err != nil {
 				return nil, err
@@ -223,6 +225,15 @@ func (s *server) answer(out, frame []byte) ([]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// welcome answers a Hello, whatever its token, so that a client of Tidegate may ask as it always does.
+func welcome(out []byte, correlation uint64) []byte {
+	start := len(out)
+	out = binary.AppendUvarint(append(out, 0, 0x08), correlation)
+	out = append(out, 0x12, 0)
+	out[start] = byte(len(out) - start - 1)
+	return out
 }
 
 func (s *server) answerRoom(out []byte, correlation uint64, room []byte) ([]byte, error) {

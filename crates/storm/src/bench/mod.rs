@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod gateway;
 pub mod ids;
 pub mod ledger;
+pub mod pacer;
 pub mod queue;
 mod stall;
 mod subject;

@@ -63,8 +63,8 @@ impl Connection {
         if self.won.is_empty() { 0 } else { protocol.notify(&mut self.won, self.outbox.bytes()) }
     }
 
-    /// Reads all that has come into `buffer`, which all connections share, and calls `take` with each answer, the tags asked in order, and
-    /// when it was read.
+    /// Reads all that has come into `buffer`, which all connections share. Calls `take` with each answer, the tags that
+    /// were asked in order, and the time at which the answer was read.
     pub fn receive<P: Protocol>(
         &mut self,
         protocol: &mut P,

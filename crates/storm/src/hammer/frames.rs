@@ -118,7 +118,7 @@ impl Protocol for Frames {
         for (id_at, user_at) in &template.numbers_at {
             self.asked += 1;
             let id = scramble(self.asked);
-            let user = scramble((id >> 32) * u64::from(self.users) >> 32);
+            let user = scramble(((id >> 32) * u64::from(self.users)) >> 32);
             frame[usize::from(*id_at)..][..8].copy_from_slice(&id.to_le_bytes());
             frame[usize::from(*user_at)..][..8].copy_from_slice(&user.to_le_bytes());
         }
@@ -206,8 +206,8 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 mod tests {
     use super::*;
     use std::collections::{HashMap, HashSet};
-    use tidegate_wire::pacer::{BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerRequestRef};
     use tidegate_wire::pacer::read_request;
+    use tidegate_wire::pacer::{BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerRequestRef};
     use tidegate_wire::{BodyRef, decode_request};
 
     /// The requests of the frames in `stream`, by correlation.
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!((frames.notify(&mut won, &mut out), won.len()), (2, 0));
         let mut bytes = vec![];
         let mut reply = NoticeOutcomesWriter::begin(&mut bytes, NOTICES);
-        [NoticeOutcome::Taken, NoticeOutcome::Late].map(|outcome| reply.push(outcome));
+        [NoticeOutcome::Taken, NoticeOutcome::Late].into_iter().for_each(|outcome| reply.push(outcome));
         reply.finish();
         let answer = frames.answer(&bytes, &mut answers, &mut won).unwrap().unwrap();
         assert_eq!((answer.to, answers.notices[NoticeOutcome::Late as usize]), (To::Notices, 1));

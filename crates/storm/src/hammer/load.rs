@@ -10,6 +10,7 @@ use histogram::Histogram;
 use mio::{Events, Interest, Poll, Token};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use tidegate_wire::pacer::NoticeOutcome;
 
 /// Packets that are asked and not answered, at most: a bound of memory, reached only by a server that cannot keep up.
 const IN_FLIGHT_MAX: u32 = 1 << 17;
@@ -62,6 +63,14 @@ impl Default for Load {
     }
 }
 
+/// What is loaded.
+pub struct Target<'a> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Tells the processor time that it has used.
+    pub processor_time: &'a dyn Fn() -> Result<Duration>,
+}
+
 /// What the measured stretch brought.
 pub struct Measured {
     /// What was asked.
@@ -82,6 +91,8 @@ pub struct Measured {
     pub unanswered: u64,
     /// Processor time of the load.
     pub own_time: Duration,
+    /// Processor time of the server.
+    pub server_time: Duration,
 }
 
 impl Measured {
@@ -93,6 +104,16 @@ impl Measured {
     /// Latency of a packet in milliseconds at a quantile such as 0.99; infinite if packets were not sent or answered.
     pub fn latency_ms(&self, quantile: f64) -> f64 {
         if self.unsent + self.unanswered > 0 { f64::INFINITY } else { ms_at(&self.latency_ns, quantile) }
+    }
+
+    /// Processor time of the server for each bid request, in nanoseconds.
+    pub fn server_cpu_ns(&self) -> f64 {
+        self.server_time.as_nanos() as f64 / self.answers.requests() as f64
+    }
+
+    /// Notices in a second that were answered so.
+    pub fn notices_per_s(&self, outcome: NoticeOutcome) -> f64 {
+        self.answers.notices[outcome as usize] as f64 / self.elapsed.as_secs_f64()
     }
 
     /// How late packets were sent, in milliseconds at a quantile.
@@ -117,10 +138,10 @@ fn count(histogram: &mut Histogram, ns: u64) {
     histogram.increment(ns.min((1 << HISTOGRAM_POWERS.1) - 1)).expect("the value was bounded");
 }
 
-/// Puts `load` on the server at `address`.
-pub fn measure(address: SocketAddr, load: Load, protocol: &mut impl Protocol) -> Result<Measured> {
-    let mut run = Run::open(address, load, protocol)?;
-    match run.ask_until_over(protocol)? {
+/// Puts `load` on a server.
+pub fn measure(target: &Target<'_>, load: Load, protocol: &mut impl Protocol) -> Result<Measured> {
+    let mut run = Run::open(target.address, load, protocol)?;
+    match run.ask_until_over(target, protocol)? {
         End::Over => run.drain(protocol)?,
         // A server so far behind may need long for the rest.
         End::GivenUp => run.measured.unanswered = run.packets_in_flight() + run.notices_in_flight,
@@ -191,6 +212,7 @@ impl Run {
                 unsent: 0,
                 unanswered: 0,
                 own_time: Duration::ZERO,
+                server_time: Duration::ZERO,
             },
             measured_from_ns,
             measured_until_ns: measured_from_ns + load.measured.as_nanos() as u64,
@@ -202,23 +224,26 @@ impl Run {
     }
 
     /// The warm-up and the measured stretch.
-    fn ask_until_over(&mut self, protocol: &mut impl Protocol) -> Result<End> {
+    fn ask_until_over(&mut self, target: &Target<'_>, protocol: &mut impl Protocol) -> Result<End> {
         let turn = self.measured.load.turn;
         self.begin = Instant::now();
         let (mut next_turn, mut next_notices) = (self.begin, self.begin);
-        let mut before = None;
+        let used = || Ok::<_, anyhow::Error>((process::own_processor_time()?, (target.processor_time)()?));
+        let mut before = (self.begin, self.answers, used()?);
+        let mut is_measured = false;
         let end = loop {
             std::thread::sleep(next_turn.saturating_duration_since(Instant::now()));
             let now = Instant::now();
             next_turn = now + turn;
             let now_ns = (now - self.begin).as_nanos() as u64;
-            if before.is_none() && now_ns >= self.measured_from_ns {
-                before = Some((now, self.answers, process::own_processor_time()?));
+            if !is_measured && now_ns >= self.measured_from_ns {
+                is_measured = true;
+                before = (now, self.answers, used()?);
             }
+            let sent_all = self.ask(protocol, now_ns)?;
             if now_ns >= self.measured_until_ns {
                 break End::Over;
             }
-            let sent_all = self.ask(protocol, now_ns)?;
             if now >= next_notices {
                 self.notify(protocol)?;
                 next_notices = now + NOTICE_DELAY;
@@ -228,10 +253,12 @@ impl Run {
                 break End::GivenUp;
             }
         };
-        let (began, answers, own_time) = before.unwrap_or((self.begin, Answers::default(), Duration::ZERO));
+        let (began, answers, (own_time, server_time)) = before;
         self.measured.elapsed = began.elapsed();
         self.measured.answers = self.answers - answers;
-        self.measured.own_time = process::own_processor_time()? - own_time;
+        let (own_time_now, server_time_now) = used()?;
+        self.measured.own_time = own_time_now - own_time;
+        self.measured.server_time = server_time_now - server_time;
         let until_ns = self.now_ns().min(self.measured_until_ns);
         self.measured.unsent = std::iter::from_fn(|| self.schedule.due(until_ns)).count() as u64;
         Ok(end)
@@ -243,13 +270,14 @@ impl Run {
         self.measured.load.give_up_after.is_some_and(|after| late_ns > after.as_nanos() as u64)
     }
 
-    /// Sends what is due; `false` if some of it must wait until others are answered.
+    /// Sends what is due and belongs to the load; `false` if some of it must wait until others are answered.
     fn ask<P: Protocol>(&mut self, protocol: &mut P, now_ns: u64) -> Result<bool> {
+        let until_ns = now_ns.min(self.measured_until_ns);
         let mut left_of_burst = 0;
         let mut index = self.next_connection;
         let sent_all = loop {
             let Some(&tag) = self.free_tags.last() else { break false };
-            let Some((_, due_ns)) = self.schedule.due(now_ns) else { break true };
+            let Some((_, due_ns)) = self.schedule.due(until_ns) else { break true };
             self.free_tags.pop();
             if left_of_burst == 0 {
                 self.connections[index].flush()?;

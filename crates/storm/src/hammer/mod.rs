@@ -23,11 +23,13 @@ mod load;
 mod protocol;
 mod search;
 mod summary;
+#[cfg(test)]
+mod tests;
 
 pub use answers::Answers;
 pub use campaigns::Campaigns;
-pub use load::{Load, Measured, measure};
-pub use protocol::{Answer, Protocol, Won};
+pub use load::{Load, Measured, Target, measure};
+pub use protocol::{Answer, Protocol, To, Won};
 pub use search::find;
 pub use summary::Summary;
 
@@ -42,7 +44,7 @@ use tidegate_wire::limits::PACER_ITEMS_MAX;
 #[derive(clap::Args)]
 pub struct Settings {
     /// The binary port of the pacer.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420")]
     address: String,
     /// The token of a service that may ask for bids. Without one no Hello is sent, as for the peers of the bench.
     #[arg(long)]
@@ -91,15 +93,16 @@ pub struct Settings {
 /// Measures, and prints what came of it.
 pub fn run(settings: &Settings) -> Result<()> {
     settings.check()?;
-    let address = resolve(&settings.address)?;
+    // The server may be on another machine, so what it costs there is not known.
+    let target = Target { address: resolve(&settings.address)?, processor_time: &|| Ok(Duration::ZERO) };
     let load = settings.load();
     let protocol = || {
         let frames = Frames::new(&settings.campaigns, usize::from(settings.packet), settings.users, settings.key);
         frames.winning(settings.win_share).with_token(settings.token.clone())
     };
     let measured = match settings.find {
-        true => find(address, load, Duration::from_secs_f64(settings.p99_ms / 1e3), protocol)?,
-        false => measure(address, load, &mut protocol())?,
+        true => find(&target, load, Duration::from_secs_f64(settings.p99_ms / 1e3), protocol)?,
+        false => measure(&target, load, &mut protocol())?,
     };
     let summary = Summary::of(&measured);
     print!("{}", summary.table());
@@ -136,6 +139,6 @@ impl Settings {
 fn resolve(address: &str) -> Result<SocketAddr> {
     let mut addresses = address
         .to_socket_addrs()
-        .with_context(|| format!("--address {address}: give the binary port as HOST:PORT, such as 127.0.0.1:7070"))?;
+        .with_context(|| format!("--address {address}: give the binary port as HOST:PORT, such as 127.0.0.1:7420"))?;
     addresses.next().with_context(|| format!("--address {address}: the host has no address"))
 }

@@ -2,14 +2,16 @@
 //! and each file says which. Redis and PostgreSQL do the same as the ledger for every transfer: balance check, exactly
 //! once by id, a history row, synced to disk before the reply. Mosquitto and mochi-mqtt are brokers. Redis' streams,
 //! RabbitMQ, beanstalkd and NATS are queues that are on disk before a sender is answered; ElasticMQ keeps its queues in
-//! memory.
+//! memory. The banker and the pacer in Go reserve money for bids.
 
 pub mod amqp;
+pub mod banker;
 pub mod beanstalkd;
 pub mod elasticmq;
 pub mod mochi;
 pub mod mosquitto;
 pub mod nats;
+pub mod pacer_go;
 pub mod postgres;
 pub mod queue;
 pub mod rabbitmq;

@@ -4,6 +4,7 @@ pub mod binary;
 pub mod holds;
 pub mod http;
 pub mod opening;
+pub mod pacer;
 pub mod queue;
 pub mod server;
 pub mod session;

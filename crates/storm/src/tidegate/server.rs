@@ -48,6 +48,8 @@ pub enum Configuration {
         /// The binary port of the other one.
         to: SocketAddr,
     },
+    /// A pacer.
+    Pacer,
     /// A broker.
     Gateway {
         /// Where MQTT over TLS listens.
@@ -165,7 +167,7 @@ impl Tidegate {
         let lines: Vec<&str> = log.lines().filter(|line| line.contains(RECOVERED)).collect();
         let shards = match self.paths.configuration {
             Configuration::Ledger { shards, .. } => usize::from(shards),
-            Configuration::Linked { .. } | Configuration::Gateway { .. } => 1,
+            Configuration::Linked { .. } | Configuration::Pacer | Configuration::Gateway { .. } => 1,
         };
         let last = lines.len().checked_sub(shards).context("the server's log does not say what it replayed")?;
         let mut sum = Replayed::default();
@@ -233,6 +235,15 @@ impl Configuration {
                  address = \"{to}\"\n\
                  to = \"{queue}\"\n\
                  token = \"{TOKEN}\"\n\
+                 \n\
+                 [[service]]\n\
+                 name = \"storm\"\n\
+                 token = \"{TOKEN}\"\n\
+                 grants = [\"*\"]\n"
+            ),
+            // All bounds as the server ships.
+            Configuration::Pacer => format!(
+                "[pacing]\n\
                  \n\
                  [[service]]\n\
                  name = \"storm\"\n\

@@ -2,14 +2,15 @@
 
 use super::binary::transfer;
 use super::server::TOKEN;
-use crate::workload::{Account, Names, Payment};
+use crate::workload::{Name, Names, Payment};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use tidegate_wire::proto::{self, AccountKind, OutcomeKind, reply_frame, request_frame};
 use tidegate_wire::{
-    OpenAccountsEncoder, ReplyBodyRef, Split, TransfersEncoder, decode_reply, encode_request, limits, split,
+    OpenAccountsEncoder, ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, limits,
+    split,
 };
 
 /// What all accounts of a bench are counted in.
@@ -52,31 +53,63 @@ impl Session {
 
     /// Opens every account of a run.
     pub fn open_accounts(&mut self, names: &Names) -> Result<()> {
-        let accounts: Vec<Account> = names.all().collect();
+        let accounts: Vec<Name> = names.all().map(|account| names.of(account)).collect();
+        let with_kind = accounts.iter().map(|name| {
+            let kind = match name.as_bytes()[0] {
+                b'w' => AccountKind::Wallet,
+                b'c' => AccountKind::Collector,
+                _ => AccountKind::Source,
+            };
+            (name.as_str(), kind)
+        });
+        self.open_all(with_kind, ASSET)
+    }
+
+    /// Opens accounts that count in `asset`.
+    pub fn open_all<'n>(
+        &mut self,
+        accounts: impl IntoIterator<Item = (&'n str, AccountKind)>,
+        asset: &str,
+    ) -> Result<()> {
+        let accounts: Vec<(&str, AccountKind)> = accounts.into_iter().collect();
         for batch in accounts.chunks(limits::TRANSFERS_MAX) {
             let mut request = Vec::new();
             let mut frame = OpenAccountsEncoder::begin(&mut request, 1);
-            for account in batch {
-                let name = names.of(*account);
-                let id = name.as_bytes();
-                let kind = match id[0] {
-                    b'w' => AccountKind::Wallet,
-                    b'c' => AccountKind::Collector,
-                    _ => AccountKind::Source,
-                };
-                frame.push(id, ASSET.as_bytes(), kind);
+            for (id, kind) in batch {
+                frame.push(id.as_bytes(), asset.as_bytes(), *kind);
             }
             frame.finish();
-            self.socket.write_all(&request)?;
-            match self.receive()? {
-                reply_frame::Body::Outcomes(opened) => {
-                    let refused = opened.outcomes.iter().find(|opened| opened.outcome() != OutcomeKind::Applied);
-                    ensure!(refused.is_none(), "an account was not opened: {refused:?}");
-                }
-                other => bail!("accounts were not opened: {other:?}"),
-            }
+            self.all_applied(&request).context("an account was not opened")?;
         }
         Ok(())
+    }
+
+    /// Pays `amount` from one account to each of others, once.
+    pub fn fund(&mut self, source: &str, accounts: &[String], amount: u64) -> Result<()> {
+        for batch in accounts.chunks(limits::TRANSFERS_MAX) {
+            let mut request = Vec::new();
+            let mut frame = TransfersEncoder::begin(&mut request, 1, false);
+            for account in batch {
+                let id = format!("fund:{account}");
+                let (debit, credit) = (source.as_bytes(), account.as_bytes());
+                frame.push(&TransferRef { id: id.as_bytes(), debit, credit, amount, ..TransferRef::default() });
+            }
+            frame.finish();
+            self.all_applied(&request).context("an account was not funded")?;
+        }
+        Ok(())
+    }
+
+    fn all_applied(&mut self, request: &[u8]) -> Result<()> {
+        self.socket.write_all(request)?;
+        match self.receive()? {
+            reply_frame::Body::Outcomes(outcomes) => {
+                let refused = outcomes.outcomes.iter().find(|outcome| outcome.outcome() != OutcomeKind::Applied);
+                ensure!(refused.is_none(), "refused: {refused:?}");
+                Ok(())
+            }
+            other => bail!("outcomes were expected, not {other:?}"),
+        }
     }
 
     /// Makes one payment, which must be applied.

@@ -355,14 +355,46 @@ fn the_longest_packets_fit() {
 /// The bytes that docs/formats/pacer.md prints.
 #[test]
 fn the_example_of_the_documentation() {
+    let mut hex = String::new();
+    let mut add = |title: &str, bytes: &[u8]| {
+        hex += &format!("{title}:\n");
+        for line in bytes.chunks(32) {
+            let line: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            hex += &format!("  {}\n", line.join(" "));
+        }
+    };
     let mut out = vec![];
-    encode_bid_requests(
-        &mut out,
-        2,
-        [BidRequestRef { id: 0x1122_3344, campaign: 7, user: 9, key: 0, price_micros: 2_500 }],
-    );
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
-    expect_test::expect!["a6 00 08 02 7a a1 00 08 05 12 9c 00 0a 99 00 0a 17 09 44 33 22 11 00 00 00 00 10 07 19 09 00 00 00 00 00 00 00 28 c4 13"].assert_eq(&hex(&out));
+    let first = BidRequestRef { id: 0x1122_3344, campaign: 7, user: 9, key: 0, price_micros: 0 };
+    encode_bid_requests(&mut out, 2, [first, BidRequestRef { campaign: 300, ..first }]);
+    add("bid requests", &out);
+    out.clear();
+    let mut frame = BidsWriter::begin(&mut out, 2);
+    frame.bid(2_500, &[0xab; TOKEN_BYTES]);
+    frame.no_bid(NoBidReason::Throttled);
+    frame.finish();
+    add("bids", &out);
+    out.clear();
+    encode_wins(&mut out, 3, [WinRef { token: &[0xab; TOKEN_BYTES], price_micros: 2_100 }]);
+    add("wins", &out);
+    out.clear();
+    let mut frame = NoticeOutcomesWriter::begin(&mut out, 3);
+    frame.push(NoticeOutcome::Taken);
+    frame.finish();
+    add("outcomes", &out);
+    expect_test::expect![[r#"
+        bid requests:
+          ba 00 08 02 7a b5 00 08 05 12 b0 00 0a ad 00 0a 14 09 44 33 22 11 00 00 00 00 10 07 19 09 00 00
+          00 00 00 00 00 0a 15 09 44 33 22 11 00 00 00 00 10 ac 02 19 09 00 00 00 00 00 00 00
+        bids:
+          b8 00 08 02 7a b3 00 08 05 12 ae 00 0a ab 00 0a 25 08 c4 13 12 20 ab ab ab ab ab ab ab ab ab ab
+          ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab 0a 02 18 04
+        wins:
+          b4 00 08 03 7a af 00 08 05 12 aa 00 12 a7 00 0a 25 0a 20 ab ab ab ab ab ab ab ab ab ab ab ab ab
+          ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab ab 10 b4 10
+        outcomes:
+          91 00 08 03 7a 8c 00 08 05 12 87 00 12 84 00 0a 81 00 01
+    "#]]
+    .assert_eq(&hex);
 }
 
 #[test]
