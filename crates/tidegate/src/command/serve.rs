@@ -14,7 +14,7 @@ use super::check;
 use super::reload::{Files, Reload};
 use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
-use crate::extension::Extension;
+use crate::extension::{self, Extension};
 use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
@@ -51,6 +51,7 @@ pub fn run<P: Parcels>(
     let log = Log::begin(&config.log.filter, config.log.format);
     tell_start(file, &config);
     let warnings = openness::warnings(&config).into_iter().chain(config.memory.excess.clone());
+    let warnings = warnings.chain(extension::warnings(extensions, config.document())?);
     warnings.for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
