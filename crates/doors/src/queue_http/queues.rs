@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::messages::now;
 use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
-use super::page::Page;
+use super::page::{Page, ROWS_MAX};
 use super::{Served, ask, check_right, may_know, owner_of};
 use crate::auth::{Identity, QueueAction};
 use crate::http::{InQuery, PathName};
@@ -351,17 +351,37 @@ pub(super) async fn list_queues(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     let (after, limit) = Page::of(query)?;
-    // One more than is shown: whether there are others behind them.
-    let read = Read::Queues { after, limit: limit + 1 };
-    let Answer::Queues(mut rows) = ask(&served, &caller, Call::Read(read)).await? else {
-        unreachable!("a list is answered with a list")
-    };
-    let is_last = rows.len() <= limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| !is_last).map(|(view, _)| view.name.clone());
-    let known = rows.into_iter().filter(|(view, _)| may_know(&caller, &view.name));
-    let queues = known.map(|(view, rates)| QueueBody::new(view, rates, &caller)).collect();
+    let (known, next) = look_through(&served, &caller, after, limit).await?;
+    let queues = known.into_iter().map(|(view, rates)| QueueBody::new(view, rates, &caller)).collect();
     Ok(json(StatusCode::OK, &QueuesBody { queues, next }))
+}
+
+/// Up to `limit` queues behind `after` that the caller may know of, and the name of the last one if there are others
+/// behind it. Of those between, nothing is said.
+async fn look_through(
+    served: &Served,
+    caller: &Identity,
+    mut after: Box<str>,
+    limit: usize,
+) -> Result<(Vec<(QueueView, Rates)>, Option<Box<str>>), Problem> {
+    let (mut known, mut asked) = (Vec::new(), limit + 1);
+    loop {
+        let read = Read::Queues { after, limit: asked };
+        let Answer::Queues(rows) = ask(served, caller, Call::Read(read)).await? else {
+            unreachable!("a list is answered with a list")
+        };
+        let (found, last) = (rows.len(), rows.last().map(|(view, _)| view.name.clone()));
+        known.extend(rows.into_iter().filter(|(view, _)| may_know(caller, &view.name)));
+        if known.len() > limit {
+            known.truncate(limit);
+            let next = known.last().map(|(view, _): &(QueueView, Rates)| view.name.clone());
+            return Ok((known, next));
+        }
+        let Some(last) = last.filter(|_| found == asked) else { return Ok((known, None)) };
+        // Of these, few or none are shown: the caller waits for its turn, and gets as many as one page has.
+        served.door.take_turns_of_rows(caller, found).await;
+        (after, asked) = (last, ROWS_MAX as usize);
+    }
 }
 
 /// The settings of a queue.
