@@ -280,8 +280,8 @@ pub struct QueueStepBody {
     time_ms: u64,
     /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery
     /// does not count), `dead`, `acknowledged`, `handed` (another system has it), `noted` (what that system said),
-    /// `cancelled`, `rescheduled`, `redriven`, `routed` (a route has put it into another queue) or `moved` (written
-    /// again, to shorten the log).
+    /// `cancelled`, `expired`, `rescheduled`, `redriven`, `routed` (a route has put it into another queue) or `moved`
+    /// (written again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
     /// The schedule that sent it.
@@ -292,7 +292,7 @@ pub struct QueueStepBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     consumer: Option<Box<str>>,
-    /// The system that it was handed to, or the queue that a route has put it into.
+    /// The system that it was handed to, or the queue that a route or a redrive has put it into.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     to: Option<Box<str>>,
@@ -354,7 +354,8 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
             StepKind::Rescheduled { visible_at } => {
                 QueueStepBody { until_ms: until(visible_at), ..named("rescheduled") }
             }
-            StepKind::Redriven => named("redriven"),
+            StepKind::Redriven { to } => QueueStepBody { to, ..named("redriven") },
+            StepKind::Expired => named("expired"),
             StepKind::Routed { by, to } => QueueStepBody { consumer: Some(by), to: Some(to), ..named("routed") },
             StepKind::Moved => named("moved"),
         };
