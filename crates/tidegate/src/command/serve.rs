@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_broker::Thing;
+use tidegate_config::Document;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -74,7 +75,11 @@ pub fn run<P: Parcels>(
     announce(&config, &node);
     manager.ready();
     let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
-    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
+    let check_sections = Box::new(|document: &Document| {
+        extensions.iter().try_for_each(|extension| extension.open(document).map(drop))?;
+        extension::warnings(extensions, document)
+    });
+    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log, check_sections);
 
     watch.look(node.status(), reload.files());
     let mut failure_told = false;
