@@ -1,7 +1,7 @@
 //! Queues: their settings, and how they are.
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_queue::machine::{Outcome, QueueView, Settings};
@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use super::messages::now;
 use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
 use super::page::{Page, ROWS_MAX};
-use super::{Served, ask, check_right, may_know, owner_of};
+use super::{Served, ask, check_right, managing, may_know, owner_of};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{InQuery, PathName};
+use crate::http::{InQuery, PathName, PeerAddress};
 use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
 
 /// Settings of a queue, all in milliseconds where they are times. What is absent is as by default, or as it was.
@@ -439,16 +439,20 @@ pub(super) async fn read_queue(
 )]
 pub(super) async fn put_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "set queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
-    body.check_dead_letter(&caller)?;
-    set(&served, &caller, name, body.over(Settings::default())).await
+    let set = async {
+        body.check_dead_letter(&caller)?;
+        set(&served, &caller, name.clone(), body.over(Settings::default())).await
+    };
+    act.done(set.await)
 }
 
 /// Change settings of a queue
@@ -464,17 +468,21 @@ pub(super) async fn put_queue(
 )]
 pub(super) async fn patch_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "change queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
-    body.check_dead_letter(&caller)?;
-    let (view, _) = look(&served, &caller, &name).await?;
-    set(&served, &caller, name, body.over(view.settings)).await
+    let change = async {
+        body.check_dead_letter(&caller)?;
+        let (view, _) = look(&served, &caller, &name).await?;
+        set(&served, &caller, name.clone(), body.over(view.settings)).await
+    };
+    act.done(change.await)
 }
 
 /// Delete a queue that has no messages
@@ -487,12 +495,13 @@ pub(super) async fn patch_queue(
 )]
 pub(super) async fn delete_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
-    ask(&served, &caller, Call::DeleteQueue { name: name.clone() }).await?;
+    let act = managing(&caller, from, "delete queue", &name)?;
+    act.done(ask(&served, &caller, Call::DeleteQueue { name: name.clone() }).await)?;
     Ok(json(StatusCode::OK, &QueueDeletedBody { name, outcome: "deleted" }))
 }
 
@@ -511,12 +520,13 @@ fn counted(answer: &Answer) -> Response<Body> {
 )]
 pub(super) async fn purge_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
-    Ok(counted(&ask(&served, &caller, Call::Purge { queue: name }).await?))
+    let act = managing(&caller, from, "purge queue", &name)?;
+    Ok(counted(&act.done(ask(&served, &caller, Call::Purge { queue: name.clone() }).await)?))
 }
 
 /// Put the waiting messages of a queue into another one
@@ -532,15 +542,19 @@ pub(super) async fn purge_queue(
 )]
 pub(super) async fn redrive_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "redrive queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueRedriveBody { to, max } = decode(&body)?;
-    check_right(&caller, QueueAction::Admin, &to)?;
-    let max = max.map(|max| max.0);
-    Ok(counted(&ask(&served, &caller, Call::Redrive { from: name, to, max }).await?))
+    let redrive = async {
+        check_right(&caller, QueueAction::Admin, &to)?;
+        let max = max.map(|max| max.0);
+        ask(&served, &caller, Call::Redrive { from: name.clone(), to, max }).await
+    };
+    Ok(counted(&act.done(redrive.await)?))
 }

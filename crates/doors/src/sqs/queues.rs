@@ -55,6 +55,13 @@ fn url_answer(asked: &Asked<'_>, name: &str) -> Value {
     json!({ "QueueUrl": asked.url_of(name) })
 }
 
+/// The queue that a request is about, if it names one.
+pub fn named(asked: &Asked<'_>) -> Option<Box<str>> {
+    let CreateBody { queue_name, .. } = asked.body().ok()?;
+    let of_url = || queue_of(asked.body::<OfQueueBody>().ok()?.queue_url.as_deref()).ok();
+    queue_name.or_else(of_url)
+}
+
 /// The queue that a request names by its URL, if the caller may manage it.
 async fn managed(asked: &Asked<'_>, body: &OfQueueBody) -> Done<(Box<str>, QueueView)> {
     let name = queue_of(body.queue_url.as_deref())?;
