@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
-use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, When};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, Refusal, When};
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
 use utoipa::ToSchema;
 
@@ -400,7 +400,7 @@ async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, P
 }
 
 fn not_found() -> Problem {
-    Problem::new(MESSAGE_NOT_FOUND, "there is no such message, or not any more")
+    Problem::new(MESSAGE_NOT_FOUND, Refusal::MessageNotFound.to_string())
 }
 
 /// What a caller may see of a message: its body is for those who look through its queue, or receive from it.
@@ -412,7 +412,8 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
 
 /// Where is my message?
 ///
-/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue).
+/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last 1,048,576 of a
+/// shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
 #[utoipa::path(
     get,
     path = "/v1/messages/{key}",

@@ -486,6 +486,8 @@ pub(super) async fn patch_queue(
 }
 
 /// Delete a queue that has no messages
+///
+/// What became of messages that were in it is forgotten.
 #[utoipa::path(
     delete,
     path = "/v1/queues/{name}",
@@ -511,6 +513,9 @@ fn counted(answer: &Answer) -> Response<Body> {
 }
 
 /// Remove all messages that a queue has now
+///
+/// Nothing of them is remembered, so that others keep their trails however many these are. `DELETE /v1/messages/{key}`
+/// takes one message back and keeps its trail.
 #[utoipa::path(
     post,
     path = "/v1/queues/{name}/purge",
