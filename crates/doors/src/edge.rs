@@ -108,6 +108,10 @@ impl Operations for NodeOperations {
         self.status.clock_is_off()
     }
 
+    fn shards_ahead(&self) -> u32 {
+        self.status.shards_ahead()
+    }
+
     fn failing_snapshots(&self) -> u32 {
         self.status.failing_snapshots()
     }

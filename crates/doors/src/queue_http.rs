@@ -26,7 +26,7 @@ use utoipa::OpenApi;
 
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
-use crate::http::{Door, HttpRoom, Routes};
+use crate::http::{Act, Door, HttpRoom, PeerAddress, Routes};
 use crate::json::{Problem, ProblemCode};
 use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_MANY, Served, may_know, owner_of};
 use crate::sqs;
@@ -200,6 +200,10 @@ async fn ask(served: &Served, caller: &Identity, call: Call) -> Result<Answer, P
     }
 }
 
+/// Why somebody may not manage a queue.
+pub(crate) const MAY_NOT_MANAGE: &str =
+    "this token may not manage this queue; a service may with the grant \"admin:QUEUE\"";
+
 /// Whether `caller` may do this with a queue.
 pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -> Result<(), Problem> {
     if caller.rights().may_with_queue(action, queue) {
@@ -211,6 +215,20 @@ pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -
         QueueAction::Receive => {
             "this token may not receive from this queue; a service may with the grant \"receive:QUEUE\""
         }
-        QueueAction::Admin => "this token may not manage this queue; a service may with the grant \"admin:QUEUE\"",
+        QueueAction::Admin => MAY_NOT_MANAGE,
     }))
+}
+
+/// Something that is done with a queue, for the operator log, by somebody who may manage it.
+fn managing<'a>(
+    caller: &'a Identity,
+    PeerAddress(address): PeerAddress,
+    act: &'static str,
+    queue: &'a str,
+) -> Result<Act<'a>, Problem> {
+    let act = Act { caller, address, act, what: queue };
+    match caller.rights().may_with_queue(QueueAction::Admin, queue) {
+        true => Ok(act),
+        false => Err(act.forbidden(MAY_NOT_MANAGE)),
+    }
 }

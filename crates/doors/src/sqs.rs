@@ -23,6 +23,7 @@ mod send;
 mod settings;
 mod signature;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +39,7 @@ use tidegate_queue::{Answer, Call, QueueRequest, Read};
 
 use self::error::{AwsError, codes};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{OverTls, PeerAddress, SignedBy, Silence};
+use crate::http::{Act, OverTls, PeerAddress, SignedBy, Silence};
 use crate::queue_calls::{Served, may_know};
 
 /// Where requests go, whatever they ask.
@@ -52,6 +53,7 @@ const TARGET_PREFIX: &str = "AmazonSQS.";
 struct Asked<'a> {
     served: &'a Served,
     caller: Identity,
+    address: IpAddr,
     /// The key that it is signed with.
     access_key: &'a str,
     /// What the client calls this server, and how it speaks to it.
@@ -85,8 +87,8 @@ pub async fn answer(
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let silence = head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default();
         let (caller, access_key) = (key.identity, shown.access_key());
-        let asked = Asked { served: &served, caller, access_key, host, over_tls, body: &body, silence };
-        act(&asked, action(&head)?).await
+        let asked = Asked { served: &served, caller, address, access_key, host, over_tls, body: &body, silence };
+        told(&asked, action(&head)?).await
     };
     let done = done.await;
     let mut answer = match done {
@@ -123,6 +125,24 @@ fn action(head: &Parts) -> Done<&str> {
     target.strip_prefix(TARGET_PREFIX).ok_or_else(|| {
         AwsError::new(codes::UNKNOWN_OPERATION, format!("X-Amz-Target: expected {TARGET_PREFIX}ACTION, not {target:?}"))
     })
+}
+
+/// Does it, and tells the operator log if it is about a queue as a whole.
+async fn told(asked: &Asked<'_>, action: &str) -> Done {
+    let done = act(asked, action).await;
+    let act = match action {
+        "CreateQueue" => "set queue",
+        "SetQueueAttributes" | "TagQueue" | "UntagQueue" => "change queue",
+        "DeleteQueue" => "delete queue",
+        "PurgeQueue" => "purge queue",
+        _ => return done,
+    };
+    // Without a queue, the request was not understood.
+    if let Some(queue) = queues::named(asked) {
+        let act = Act { caller: &asked.caller, address: asked.address, act, what: &queue };
+        act.tell(done.as_ref().err().map_or("done", |error| error.code.name));
+    }
+    done
 }
 
 async fn act(asked: &Asked<'_>, action: &str) -> Done {

@@ -24,7 +24,9 @@ use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
 use tidegate_runtime::threads::{lower_priority, now_ms};
-use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site, Status};
+use tidegate_runtime::{
+    Address, Carries, Home, LeadWatch, Resident, Room, ShardAddresses, ShardResident, Site, Status,
+};
 use tidegate_shard::{Claim, Shard};
 
 use crate::announcer::AnnounceRules;
@@ -227,11 +229,12 @@ impl Recovering {
         let protocol = LedgerProtocol::new(self.addresses, announcer);
         let parker = recovery.parker().clone();
         let (metrics, status, tampering) = (self.metrics, self.status, Tampering::from_env());
-        let mut was_failing = false;
+        let (mut was_failing, mut lead) = (false, LeadWatch::new(status.clone()));
         let resident = ShardResident::new(shard, protocol, recovery.into_metrics())
             .with_fetchers(FETCH_THREADS, &reader, parker)?
             .on_tick(move |shard, of_shard| {
                 metrics.observe(shard, &of_shard.refusals);
+                lead.look(shard.facts().time_ahead_ms);
                 let is_failing = shard.service().ids().facts().is_failing;
                 if std::mem::replace(&mut was_failing, is_failing) != is_failing {
                     status.count_failing_ids(is_failing);

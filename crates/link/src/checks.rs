@@ -1,13 +1,18 @@
 //! What the keys of all links are checked for.
 
 use std::collections::HashSet;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use anyhow::{Error, Result, anyhow};
-use tidegate_config::Document;
+use tidegate_config::{Document, nearest};
+use tidegate_queue::Declared;
 use tidegate_queue::machine::is_queue_name;
 
+use crate::smpp::SmppKeys;
 use crate::target::NAME_BYTES_MAX;
+use crate::tidegate::LinkKeys;
+use crate::webhook::WebhookKeys;
 
 /// Checks the links of one kind.
 pub struct Checks<'a> {
@@ -59,24 +64,111 @@ impl Row<'_> {
 
     /// A key that says where the other side is.
     pub fn address(&self, key: &str, address: &str) -> Result<()> {
-        let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        match port.is_some_and(|port| port > 0) {
-            true => Ok(()),
-            false => Err(self.wrong(key, "expected HOST:PORT, such as \"10.0.0.2:7420\"")),
-        }
+        check_address(address).map_err(|what| self.wrong(key, format!("{what}, such as \"10.0.0.2:7420\"")))
     }
 
     /// A secret that stands in one of two keys: itself, or the file that has it.
     pub fn secret(&self, key: &str, secret: Option<Box<str>>, file: Option<PathBuf>) -> Result<Box<str>> {
+        let key_file = format!("{key}_file");
         match (secret, file) {
             (Some(secret), None) => Ok(secret),
             (None, Some(file)) => {
-                let text = std::fs::read_to_string(&file).map_err(|error| {
-                    self.wrong(&format!("{key}_file"), format!("cannot read {}: {error}", file.display()))
-                })?;
-                Ok(text.trim().into())
+                let unread = |error| self.wrong(&key_file, format!("cannot read {}: {error}", file.display()));
+                Ok(std::fs::read_to_string(&file).map_err(unread)?.trim().into())
             }
-            _ => Err(self.wrong("name", format!("expected {key} or {key}_file"))),
+            (None, None) => Err(self.wrong(key, format!("expected {key} or {key_file}"))),
+            (Some(_), Some(_)) => {
+                Err(self.wrong(key, format!("{key_file} is there too; keep one of them, better {key_file}")))
+            }
+        }
+    }
+
+    /// The same for a secret without which the other side lets nobody in.
+    pub fn required_secret(&self, key: &str, secret: Option<Box<str>>, file: Option<PathBuf>) -> Result<Box<str>> {
+        let (key_file, named) = (format!("{key}_file"), file.clone());
+        let secret = self.secret(key, secret, file)?;
+        match (secret.is_empty(), named) {
+            (false, _) => Ok(secret),
+            (true, None) => Err(self.wrong(key, format!("expected one that is not empty, or {key_file}"))),
+            (true, Some(file)) => Err(self.wrong(&key_file, format!("there is nothing in {}", file.display()))),
+        }
+    }
+}
+
+/// Whether this is HOST:PORT; else what was expected.
+fn check_address(address: &str) -> Result<(), &'static str> {
+    if address.contains("://") {
+        return Err("expected HOST:PORT and no URL");
+    }
+    let Some((host, port)) = address.rsplit_once(':') else { return Err("expected HOST:PORT") };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_name = |host: &str| {
+        let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_of_name)
+    };
+    // The zone of a link-local address names an interface of this host.
+    let is_ipv6 = bare.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
+    if !is_name(host) && !is_ipv6 {
+        return Err("expected HOST:PORT with a host name or an address as HOST");
+    }
+    match port.parse::<u16>() {
+        Ok(1..) if !port.starts_with('+') => Ok(()),
+        _ => Err("expected HOST:PORT with a PORT of 1 to 65535"),
+    }
+}
+
+/// What a link says of a queue that no `[[queue]]` declares: somebody may make it over HTTP, so it is no error.
+pub fn undeclared(document: &Document, declared: &Declared) -> Result<Vec<String>> {
+    let (links, smpp): (Vec<LinkKeys>, Vec<SmppKeys>) = (document.list()?, document.list()?);
+    let webhooks: Vec<WebhookKeys> = document.list()?;
+    let from = |section, keys: Vec<Box<str>>| {
+        let named = keys.into_iter().enumerate();
+        named.map(move |(index, queue)| (section, index, "from", queue))
+    };
+    let inbound = smpp.iter().enumerate().filter_map(|(index, keys)| Some((index, keys.inbound.clone()?)));
+    let inbound: Vec<_> = inbound.map(|(index, queue)| ("smpp", index, "inbound", queue)).collect();
+    let named = from("link", links.into_iter().map(|keys| keys.from).collect())
+        .chain(from("smpp", smpp.into_iter().map(|keys| keys.from).collect()))
+        .chain(inbound)
+        .chain(from("webhook", webhooks.into_iter().map(|keys| keys.from).collect()));
+    let unknown = named.filter(|(.., queue)| !declared.contains_key(queue));
+    Ok(unknown
+        .map(|(section, index, key, queue)| {
+            let meant = match nearest(&queue, declared.keys().map(|name| &**name)) {
+                Some(name) => format!(" (did you mean {name:?}?)"),
+                None => String::new(),
+            };
+            let idle = if key == "from" { "nothing is taken from it" } else { "messages of phones are turned away" };
+            let what =
+                format!("{section}.{key}: there is no [[queue]] {queue:?}{meant}; until somebody makes it, {idle}");
+            document.error_at(&format!("{section}[{index}].{key}"), what).to_string()
+        })
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for good in ["10.0.0.2:7420", "a-b_c.example:1", "localhost:65535", "[::1]:7420", "::1:7420", "[fe80::1%lo]:7"]
+        {
+            assert_eq!(check_address(good), Ok(()), "{good}");
+        }
+        for (bad, what) in [
+            ("http://10.0.0.2:7420", "no URL"),
+            ("nowhere", "HOST:PORT"),
+            (":7420", "host name"),
+            ("h:1:2", "host name"),
+            ("a b:7", "host name"),
+            ("[h]:7", "host name"),
+            ("h:", "1 to 65535"),
+            ("h:0", "1 to 65535"),
+            ("h:65536", "1 to 65535"),
+            ("h:+7", "1 to 65535"),
+        ] {
+            assert!(check_address(bad).is_err_and(|said| said.contains(what)), "{bad}");
         }
     }
 }

@@ -34,6 +34,11 @@ pub trait Transport: 'static {
 
     /// Connects.
     fn connect(&self) -> impl Future<Output = Result<Self::Exchange, ClientError>>;
+
+    /// Why it cannot connect, for an operator.
+    fn why(&self, error: &ClientError) -> String {
+        why_of(error)
+    }
 }
 
 /// A connection to the other server's binary port.
@@ -70,7 +75,7 @@ impl<T: Transport> Target for Forwarding<T> {
     }
 
     async fn open(&mut self, _queue: &Queue) -> Result<Self::Session, String> {
-        let exchange = self.transport.connect().await.map_err(|error| why_of(&error))?;
+        let exchange = self.transport.connect().await.map_err(|error| self.transport.why(&error))?;
         let (to, messages_max) = (self.to.clone(), self.batch);
         let remote = Mutex::new(Some(Remote(exchange)));
         Ok(Connection { remote, to, messages_max, over: watch::channel(String::new()).0 })

@@ -127,6 +127,27 @@ pub fn warn_if_open(link: &str, address: &str, tls: Option<&Tls>) {
     }
 }
 
+/// Whether the other side has ended a connection: it may have been spoken to in the wrong way.
+pub fn is_ended(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Why a connection was ended before anything was said on it, with what to do if only one of the two sides speaks TLS.
+pub fn with_hint(why: String, has_tls: bool) -> String {
+    match has_tls {
+        true => format!("{why}; if the other side does not speak TLS on that port, leave tls = true out"),
+        false => format!("{why}; if the other side speaks TLS on that port, set tls = true"),
+    }
+}
+
+/// Whether these bytes are the beginning of an alert of TLS: so a side answers that expects TLS and hears none. No frame
+/// of SMPP begins so, because it would be longer than any may be.
+pub fn is_alert(bytes: &[u8]) -> bool {
+    // [RFC 8446, 5.1] The type of the record, and the first byte of the version.
+    bytes.starts_with(&[21, 3])
+}
+
 /// Why a connection failed, with what to do if it is about TLS.
 pub fn why(error: &io::Error) -> String {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
@@ -159,7 +180,9 @@ pub fn why_of(error: &rustls::Error) -> String {
             _ => (error.to_string(), "did an authority in ca_file sign it?"),
         },
         rustls::Error::InvalidMessage(_) => {
-            return "the other side does not speak TLS here; is it another port, or without TLS?".to_owned();
+            return "the other side does not speak TLS on that port; is it another port? If it is without TLS, leave \
+                    tls = true out"
+                .to_owned();
         }
         rustls::Error::AlertReceived(alert) => {
             return format!("the other side ends TLS with {alert:?}; does it want another certificate in cert_file?");

@@ -83,10 +83,18 @@ pub fn webhooks(document: &Document) -> Result<Vec<Webhook>> {
     let mut checks = Checks::new(document, "webhook");
     let webhook = |(index, keys): (usize, WebhookKeys)| {
         let row = checks.row(index, &keys.name, &keys.from)?;
-        let url = Url::parse(&keys.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        // A URL with a space would be read as another one.
+        let is_plain = keys.url.bytes().all(|byte| byte.is_ascii_graphic() || !byte.is_ascii());
+        let url = Url::parse(&keys.url).ok().filter(|url| is_plain && matches!(url.scheme(), "http" | "https"));
+        let secret_key = if keys.secret.is_some() { "secret" } else { "secret_file" };
         Ok(Webhook {
-            url: url.ok_or_else(|| row.wrong("url", "expected an address such as \"https://example.org/hook\""))?,
-            secret: secret_of(&row.secret("secret", keys.secret, keys.secret_file)?, &row)?,
+            url: url.ok_or_else(|| {
+                row.wrong(
+                    "url",
+                    "expected an address with http or https and no space, such as \"https://example.org/hook\"",
+                )
+            })?,
+            secret: secret_of(&row.required_secret("secret", keys.secret, keys.secret_file)?, secret_key, &row)?,
             content_type: HeaderValue::from_str(&keys.content_type)
                 .map_err(|_| row.wrong("content_type", "expected a type such as \"application/json\""))?,
             timeout: Duration::from_millis(keys.timeout_ms),
@@ -104,12 +112,12 @@ pub fn webhooks(document: &Document) -> Result<Vec<Webhook>> {
 }
 
 /// The bytes of a secret: behind `whsec_` in base64, as the Standard Webhooks have it, or the text itself.
-fn secret_of(text: &str, row: &Row<'_>) -> Result<Vec<u8>> {
+fn secret_of(text: &str, key: &str, row: &Row<'_>) -> Result<Vec<u8>> {
     let bytes = match text.strip_prefix("whsec_") {
-        Some(coded) => BASE64.decode(coded).map_err(|_| row.wrong("name", "the secret is whsec_ and no base64"))?,
+        Some(coded) => BASE64.decode(coded).map_err(|_| row.wrong(key, "behind whsec_ it is no base64"))?,
         None => text.as_bytes().to_vec(),
     };
-    if bytes.is_empty() { Err(row.wrong("name", "the secret is empty")) } else { Ok(bytes) }
+    if bytes.is_empty() { Err(row.wrong(key, "there is nothing behind whsec_")) } else { Ok(bytes) }
 }
 
 impl Kind for Webhook {

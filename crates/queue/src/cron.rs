@@ -53,8 +53,9 @@ impl Schedule {
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;
         let times = cronexpr::parse_crontab_with(&fields.join(" "), options).map_err(|error| {
             let told = error.to_string();
-            let first = told.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
-            BadSchedule(format!("cron: {first}"))
+            // Behind the expression, and a mark below what is wrong in it.
+            let last = told.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+            BadSchedule(format!("cron: {}", last.trim_start_matches('^').trim_start()))
         })?;
         let zone = zone_of(zone).ok_or_else(|| {
             BadSchedule(format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow};
 use tidegate_config::{Count, Document, Flag, Milliseconds, NoDefault, Optional, PerSecond, Required, Text, config};
+use tidegate_machines::queue::limits::QUEUES_MAX;
 use tidegate_machines::queue::{Settings, is_queue_name};
 use tidegate_machines::shard_of;
 
@@ -34,7 +35,8 @@ config! {
         messages_max: Optional<Count<u64>> = NoDefault, .., restart,
             "messages that may be in the queue at once; without it, queues.messages_max counts alone";
         trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart,
-            "how long it is remembered what became of a message that is gone; of the last 1,048,576 of a shard at most";
+            "how long it is remembered what became of a message that is gone and was not purged; of the last 1,048,576 of a \
+             shard at most";
         delivery_window: Optional<Text> = NoDefault, .., restart,
             "when messages are handed out, as \"mon-fri 08:00-20:00 Europe/Berlin\"; without it, always";
         consumer_rate_per_s: Optional<PerSecond> = NoDefault, .., restart,
@@ -77,7 +79,7 @@ impl QueueKeys {
 /// Reads and checks them. `shards` is how many shards of queues a new directory gets.
 pub fn declared(document: &Document, shards: u16) -> Result<Declared> {
     let keys: Vec<QueueKeys> = document.list()?;
-    let mut declared = Declared::new();
+    let (mut declared, mut of_shards) = (Declared::new(), vec![0; shards.into()]);
     for (index, keys) in keys.into_iter().enumerate() {
         let wrong = |key: &str, what: String| {
             anyhow!(document.error_at(&format!("queue[{index}].{key}"), format!("queue.{key}: {what}")))
@@ -93,7 +95,20 @@ pub fn declared(document: &Document, shards: u16) -> Result<Declared> {
             return Err(wrong("delivery_window", error.to_string()));
         }
         let settings = keys.settings();
-        settings.check(&name).map_err(|error| wrong("name", format!("\"{name}\": {error}")))?;
+        settings.check(&name).map_err(|error| {
+            let at = format!("queue[{index}].{}", error.setting);
+            anyhow!(document.error_at(&at, format!("queue.{error}")))
+        })?;
+        if settings.messages_max == Some(0) {
+            let what = "with 0 the queue takes no message; expected at least 1, or leave it out";
+            return Err(wrong("messages_max", what.into()));
+        }
+        let of_shard = &mut of_shards[usize::from(shard_of(&name, shards).0)];
+        *of_shard += 1;
+        if *of_shard > QUEUES_MAX {
+            let what = format!("more [[queue]] than a shard may have, {QUEUES_MAX}, are on one of the {shards}");
+            return Err(wrong("name", format!("{what}; a new directory may have more queues.shards")));
+        }
         if declared.insert(name.clone(), settings).is_some() {
             return Err(wrong("name", format!("\"{name}\" is there twice")));
         }

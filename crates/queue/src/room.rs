@@ -6,7 +6,7 @@ use tidegate_machines::{Machine, ShardIndex, TimeMs, shard_of};
 use tidegate_runtime::damage::Damages;
 use tidegate_runtime::shard_resident::ShardResident;
 use tidegate_runtime::threads::now_ms;
-use tidegate_runtime::{Carries, Home, Room, Site};
+use tidegate_runtime::{Carries, Home, LeadWatch, Room, Site};
 use tidegate_shard::{NothingDerived, Shard};
 
 use crate::declared::Declared;
@@ -66,12 +66,14 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
                 service.tell_damage_to(damages, log);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
                 let parker = recovery.parker().clone();
+                let mut lead = LeadWatch::new(status.clone());
                 let resident = ShardResident::new(shard, QueueProtocol, recovery.into_metrics())
                     .with_fetchers(FETCH_THREADS, &reader, parker)?
                     .on_tick(move |shard, _| {
                         if status.is_stopping() {
                             shard.service_mut().stop_waiting();
                         }
+                        lead.look(shard.facts().time_ahead_ms);
                         metrics.observe(shard);
                     });
                 Ok(Box::new(resident))

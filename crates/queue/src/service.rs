@@ -353,6 +353,7 @@ impl<T: RequestTicket> QueueService<T> {
             Executed::Done(outcome) => {
                 match (&outcome, &command) {
                     (Outcome::Done, Command::SetQueue { name, settings }) => self.tell_declared(name, settings),
+                    (Outcome::Done, Command::DeleteQueue { name }) => self.tell_deleted(name),
                     (Outcome::Refused(refusal), Command::SetQueue { name, settings }) => {
                         self.note_refused(refusal, (name, settings.owner.as_deref()), turn.now());
                     }

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! What ended by the clock alone (a lease, a delay) has no record of its own about each message: the next step shows
-//! it.
+//! it. A message that has expired has no next step, so its trail ends with its expiry, which is read from its entry.
 
 use tidegate_journal::{JournalError, LogReader, LogStore, Position};
 use tidegate_machines::queue::limits::TRAIL_STEPS_MAX;
-use tidegate_machines::queue::{Event, Queues, Touched, Verdict};
+use tidegate_machines::queue::{Event, MessageState, MessageView, Queues, Touched, Verdict};
 use tidegate_machines::{Machine, RecordPosition, TimeMs};
 use tidegate_shard::Turn;
 
@@ -61,7 +61,13 @@ pub enum StepKind {
     Rescheduled {
         visible_at: TimeMs,
     },
-    Redriven,
+    /// Put into another queue.
+    Redriven {
+        /// Not known of a step of before names were written.
+        to: Option<Box<str>>,
+    },
+    /// Nobody acknowledged it in time.
+    Expired,
     /// A route has put it into another queue.
     Routed {
         by: Box<str>,
@@ -89,9 +95,11 @@ pub struct TrailWalk {
 }
 
 impl TrailWalk {
-    /// Begins with the newest record about a message.
-    pub fn new(number: u64, last: RecordPosition) -> TrailWalk {
-        TrailWalk { number, next: last, trail: Trail::default() }
+    /// Begins with the newest record about a message, or with its expiry, of which there is none.
+    pub fn new(view: &MessageView) -> TrailWalk {
+        let expired = view.expires_at.filter(|_| view.state == MessageState::Expired);
+        let steps = expired.map(|at| Step { at, kind: StepKind::Expired }).into_iter().collect();
+        TrailWalk { number: view.body.number, next: view.last, trail: Trail { steps, is_cut: false } }
     }
 
     /// The number of its message.
@@ -185,7 +193,7 @@ fn step_of(event: &Event<'_>, number: u64) -> Option<(Step, RecordPosition)> {
         Event::Rescheduled { visible_at, message, .. } => {
             (StepKind::Rescheduled { visible_at: *visible_at }, among(&[*message])?)
         }
-        Event::Redriven { messages, .. } => (StepKind::Redriven, among(messages)?),
+        Event::Redriven { name, messages, .. } => (StepKind::Redriven { to: name.map(Into::into) }, among(messages)?),
         Event::Routed { to, by, messages, .. } => {
             (StepKind::Routed { by: (*by).into(), to: (*to).into() }, among(messages)?)
         }

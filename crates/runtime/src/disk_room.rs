@@ -113,9 +113,13 @@ impl RoomWatch {
             }
             *was_full = is_full;
         }
+        let was_full = self.full_since.is_some();
         self.full_since = if full > 0 { self.full_since.or_else(|| Some(now_ms())) } else { None };
         self.status.set_full_logs(full, self.full_since);
-        if self.looked_at_space.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SPACE) {
+        // At once when the disk is full, or is so no more: until then the metric says how long it takes.
+        if was_full != self.full_since.is_some()
+            || self.looked_at_space.is_none_or(|looked| looked.elapsed() >= LOOK_AT_SPACE)
+        {
             self.looked_at_space = Some(Instant::now());
             self.look_at_space();
         }

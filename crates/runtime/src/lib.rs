@@ -62,4 +62,4 @@ pub use placement::{Home, Placement, ShardAddresses};
 pub use port_clock::PortClockMetrics;
 pub use shard_resident::{Protocol, Received, ShardResident};
 pub use snapshot_watch::SnapshotWatch;
-pub use status::{Phase, Status};
+pub use status::{LeadWatch, Phase, Status};

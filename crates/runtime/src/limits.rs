@@ -11,6 +11,8 @@ pub const CLOCK_AHEAD_MS_MAX: u64 = 366 * 86_400_000;
 /// How far the host's clock may be ahead of the newest record of a log at a start, in milliseconds, before it is said
 /// what ends by that: an hour.
 pub const CLOCK_AHEAD_SAID_MS_MIN: u64 = 3_600_000;
+/// How far the time of a shard may be ahead of the host's clock, in milliseconds, before `/healthz` says so: an hour.
+pub const LEAD_SHOWN_MS_MIN: u64 = 3_600_000;
 /// A disk with less free than this, and than [`DISK_LOW_PART`] of it, is low: logs are compacted sooner.
 pub(crate) const DISK_LOW_BYTES: u64 = 1 << 30;
 /// See [`DISK_LOW_BYTES`].

@@ -285,6 +285,12 @@ impl<F: ShardFamily> Compacted<F> {
         }
         self.alone = newest;
         match forget_covered(&self.snapshots, &self.reader, durable) {
+            Ok(forgotten) if forgotten.segments == 0 => tracing::warn!(
+                family,
+                shard,
+                "the disk is full, and nothing of this log can be forgotten to make room: all segments that it has are \
+                 needed behind its newest snapshot, which is the only one now. Make room on the disk"
+            ),
             Ok(forgotten) => tracing::warn!(
                 family,
                 shard,

@@ -9,6 +9,7 @@ use tidegate_journal::directory::GuardFault;
 use tidegate_machines::TimeMs;
 
 use crate::damage::Damages;
+use crate::limits::LEAD_SHOWN_MS_MIN;
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,8 @@ pub struct Status {
     archive_fails: AtomicBool,
     /// Whether the wall clock is so far from the time that records get that it is not followed.
     clock_is_off: AtomicBool,
+    /// Shards whose time is far ahead of the host's clock.
+    shards_ahead: AtomicU32,
     /// Logs whose last snapshot could not be written, or that could not be compacted.
     failing_snapshots: AtomicU32,
     /// Shards whose index of ids cannot be written.
@@ -115,6 +118,7 @@ impl Status {
             unread_shards: AtomicU32::new(0),
             archive_fails: AtomicBool::new(false),
             clock_is_off: AtomicBool::new(false),
+            shards_ahead: AtomicU32::new(0),
             failing_snapshots: AtomicU32::new(0),
             failing_ids: AtomicU32::new(0),
             misplaced_snapshots: AtomicU32::new(0),
@@ -206,6 +210,12 @@ impl Status {
     /// Says whether the wall clock is too far away to be followed.
     pub(crate) fn set_clock_is_off(&self, is_off: bool) {
         self.clock_is_off.store(is_off, Ordering::Release);
+    }
+
+    /// Shards whose newest record was more than an hour ahead of the host's clock at the start, as far as that is not
+    /// made up for yet.
+    pub fn shards_ahead(&self) -> u32 {
+        self.shards_ahead.load(Ordering::Acquire)
     }
 
     /// Logs whose last snapshot could not be written, or that could not be compacted: a restart takes longer.
@@ -357,5 +367,28 @@ impl Status {
             self.replay.iter().map(|(_, log)| of(log).load(Ordering::Relaxed)).sum()
         };
         (sum(|log| &log.done), sum(|log| &log.total))
+    }
+}
+
+/// Tells a [`Status`] whether one shard is far ahead of the host's clock.
+pub struct LeadWatch {
+    status: Arc<Status>,
+    is_ahead: bool,
+}
+
+impl LeadWatch {
+    /// Of a shard of which nothing is known yet.
+    pub fn new(status: Arc<Status>) -> LeadWatch {
+        LeadWatch { status, is_ahead: false }
+    }
+
+    /// The time of the shard is so far ahead now.
+    pub fn look(&mut self, ahead_ms: u64) {
+        let is_ahead = ahead_ms > LEAD_SHOWN_MS_MIN;
+        match (std::mem::replace(&mut self.is_ahead, is_ahead), is_ahead) {
+            (false, true) => _ = self.status.shards_ahead.fetch_add(1, Ordering::AcqRel),
+            (true, false) => _ = self.status.shards_ahead.fetch_sub(1, Ordering::AcqRel),
+            _ => {}
+        }
     }
 }

@@ -40,6 +40,17 @@ pub trait Extension<P>: Sync {
 
     /// What it serves, as the configuration says.
     fn open(&self, document: &Document) -> Result<Opened<P>>;
+
+    /// What of its configuration may be a slip, and is none that a start refuses: said by a start and by a check.
+    fn warnings(&self, _document: &Document) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+/// What all extensions warn of.
+pub(crate) fn warnings<P>(extensions: &[&dyn Extension<P>], document: &Document) -> Result<Vec<String>> {
+    let warnings = extensions.iter().map(|extension| extension.warnings(document));
+    Ok(warnings.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// An extension with its configuration read.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use tidegate_config::{Document, Section};
-use tidegate_link::{Kind, LinkRoom, links, routes, smpp_links, webhooks};
+use tidegate_link::{Kind, LinkRoom, links, routes, smpp_links, undeclared, webhooks};
 use tidegate_queue::{QueueMessage, QueuesKeys, declared};
 use tidegate_runtime::Carries;
 use tidegate_telemetry::MetricRow;
@@ -39,5 +39,10 @@ impl<P: Carries<QueueMessage>> Extension<P> for Links {
         all.extend(routes.into_iter().map(|route| Box::new(route) as Box<dyn Kind>));
         ensure!(all.len() <= LINKS_MAX, "there are more than {LINKS_MAX} links: they share one thread");
         Ok(Opened { logs: Vec::new(), room: Box::new(LinkRoom::new(all)), http: None, frames: None })
+    }
+
+    fn warnings(&self, document: &Document) -> Result<Vec<String>> {
+        let keys: QueuesKeys = document.section()?;
+        undeclared(document, &declared(document, keys.shards)?)
     }
 }

@@ -161,8 +161,10 @@ def while_the_program_is_away_messages_wait_and_no_attempt_counts(binary, fixtur
 def keys_that_cannot_be_are_refused_with_their_line(binary, fixture):
     wrong = [
         ('url = "ftp://example.org"\nsecret = "a"', "webhook.url: expected an address"),
-        ('url = "http://localhost"', "webhook.name: expected secret or secret_file"),
-        ('url = "http://localhost"\nsecret = "whsec_???"', "the secret is whsec_ and no base64"),
+        ('url = "http://example.org/a b"\nsecret = "a"', "webhook.url: expected an address"),
+        ('url = "http://example.org"\nsecret = ""', "webhook.secret: expected one that is not empty"),
+        ('url = "http://localhost"', "webhook.secret: expected secret or secret_file"),
+        ('url = "http://localhost"\nsecret = "whsec_???"', "webhook.secret: behind whsec_ it is no base64"),
     ]
     for keys, what in wrong:
         more = f'\n[[webhook]]\nname = "orders"\nfrom = "sms"\n{keys}\n'

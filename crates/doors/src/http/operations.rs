@@ -67,6 +67,11 @@ pub trait Operations: Send + Sync {
         false
     }
 
+    /// Shards whose newest record was far ahead of the clock of the host at the start, and still is.
+    fn shards_ahead(&self) -> u32 {
+        0
+    }
+
     /// Journals whose last snapshot could not be written, or that could not be compacted.
     fn failing_snapshots(&self) -> u32 {
         0
@@ -229,7 +234,9 @@ pub struct HealthBody {
     #[schema(value_type = String, required = false, example = "failing")]
     archive: Option<&'static str>,
     /// `off`, if the clock of the host is more than an hour from the time that records get: it is not followed, and all
-    /// is served by the time from before it jumped. Absent otherwise. Correct the clock; if it is right, restart.
+    /// is served by the time from before it jumped. Correct the clock; if it is right, restart. `behind`, if it was more
+    /// than an hour behind the newest record of a shard of the ledger or of queues at the start: that shard's records go
+    /// on from there, and the server's log says what can be done. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "off")]
     clock: Option<&'static str>,
@@ -265,7 +272,11 @@ impl HealthBody {
         };
         let witness_lost = Some(operations.lost_witnesses()).filter(|journals| *journals > 0);
         let archive = operations.archive_fails().then_some("failing");
-        let clock = operations.clock_is_off().then_some("off");
+        let clock = match (operations.clock_is_off(), operations.shards_ahead()) {
+            (true, _) => Some("off"),
+            (false, 1..) => Some("behind"),
+            (false, 0) => None,
+        };
         let directory = operations.directory_fault();
         let snapshots = match (operations.misplaced_snapshots(), operations.failing_snapshots()) {
             (1.., _) => Some("misplaced"),

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
-use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, When};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, Refusal, When};
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
 use utoipa::ToSchema;
 
@@ -280,8 +280,8 @@ pub struct QueueStepBody {
     time_ms: u64,
     /// `sent`, `fired` (a schedule sent it), `leased`, `extended`, `rejected`, `returned` (given back; that delivery
     /// does not count), `dead`, `acknowledged`, `handed` (another system has it), `noted` (what that system said),
-    /// `cancelled`, `rescheduled`, `redriven`, `routed` (a route has put it into another queue) or `moved` (written
-    /// again, to shorten the log).
+    /// `cancelled`, `expired`, `rescheduled`, `redriven`, `routed` (a route has put it into another queue) or `moved`
+    /// (written again, to shorten the log).
     #[schema(example = "leased")]
     step: &'static str,
     /// The schedule that sent it.
@@ -292,7 +292,7 @@ pub struct QueueStepBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     consumer: Option<Box<str>>,
-    /// The system that it was handed to, or the queue that a route has put it into.
+    /// The system that it was handed to, or the queue that a route or a redrive has put it into.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     to: Option<Box<str>>,
@@ -354,7 +354,8 @@ fn steps_of(trail: Trail) -> Vec<QueueStepBody> {
             StepKind::Rescheduled { visible_at } => {
                 QueueStepBody { until_ms: until(visible_at), ..named("rescheduled") }
             }
-            StepKind::Redriven => named("redriven"),
+            StepKind::Redriven { to } => QueueStepBody { to, ..named("redriven") },
+            StepKind::Expired => named("expired"),
             StepKind::Routed { by, to } => QueueStepBody { consumer: Some(by), to: Some(to), ..named("routed") },
             StepKind::Moved => named("moved"),
         };
@@ -399,7 +400,7 @@ async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, P
 }
 
 fn not_found() -> Problem {
-    Problem::new(MESSAGE_NOT_FOUND, "there is no such message, or not any more")
+    Problem::new(MESSAGE_NOT_FOUND, Refusal::MessageNotFound.to_string())
 }
 
 /// What a caller may see of a message: its body is for those who look through its queue, or receive from it.
@@ -411,7 +412,8 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
 
 /// Where is my message?
 ///
-/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue).
+/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last 1,048,576 of a
+/// shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
 #[utoipa::path(
     get,
     path = "/v1/messages/{key}",

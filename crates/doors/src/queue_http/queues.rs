@@ -1,7 +1,7 @@
 //! Queues: their settings, and how they are.
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_queue::machine::{Outcome, QueueView, Settings};
@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 
 use super::messages::now;
 use super::openapi::{QueueBodyProblems, QueuePath, QueueProblems};
-use super::page::Page;
-use super::{Served, ask, check_right, may_know, owner_of};
+use super::page::{Page, ROWS_MAX};
+use super::{Served, ask, check_right, managing, may_know, owner_of};
 use crate::auth::{Identity, QueueAction};
-use crate::http::{InQuery, PathName};
+use crate::http::{InQuery, PathName, PeerAddress};
 use crate::json::{Problem, UpTo, Whole, Whole32, decode, json};
 
 /// Settings of a queue, all in milliseconds where they are times. What is absent is as by default, or as it was.
@@ -351,17 +351,37 @@ pub(super) async fn list_queues(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     let (after, limit) = Page::of(query)?;
-    // One more than is shown: whether there are others behind them.
-    let read = Read::Queues { after, limit: limit + 1 };
-    let Answer::Queues(mut rows) = ask(&served, &caller, Call::Read(read)).await? else {
-        unreachable!("a list is answered with a list")
-    };
-    let is_last = rows.len() <= limit;
-    rows.truncate(limit);
-    let next = rows.last().filter(|_| !is_last).map(|(view, _)| view.name.clone());
-    let known = rows.into_iter().filter(|(view, _)| may_know(&caller, &view.name));
-    let queues = known.map(|(view, rates)| QueueBody::new(view, rates, &caller)).collect();
+    let (known, next) = look_through(&served, &caller, after, limit).await?;
+    let queues = known.into_iter().map(|(view, rates)| QueueBody::new(view, rates, &caller)).collect();
     Ok(json(StatusCode::OK, &QueuesBody { queues, next }))
+}
+
+/// Up to `limit` queues behind `after` that the caller may know of, and the name of the last one if there are others
+/// behind it. Of those between, nothing is said.
+async fn look_through(
+    served: &Served,
+    caller: &Identity,
+    mut after: Box<str>,
+    limit: usize,
+) -> Result<(Vec<(QueueView, Rates)>, Option<Box<str>>), Problem> {
+    let (mut known, mut asked) = (Vec::new(), limit + 1);
+    loop {
+        let read = Read::Queues { after, limit: asked };
+        let Answer::Queues(rows) = ask(served, caller, Call::Read(read)).await? else {
+            unreachable!("a list is answered with a list")
+        };
+        let (found, last) = (rows.len(), rows.last().map(|(view, _)| view.name.clone()));
+        known.extend(rows.into_iter().filter(|(view, _)| may_know(caller, &view.name)));
+        if known.len() > limit {
+            known.truncate(limit);
+            let next = known.last().map(|(view, _): &(QueueView, Rates)| view.name.clone());
+            return Ok((known, next));
+        }
+        let Some(last) = last.filter(|_| found == asked) else { return Ok((known, None)) };
+        // Of these, few or none are shown: the caller waits for its turn, and gets as many as one page has.
+        served.door.take_turns_of_rows(caller, found).await;
+        (after, asked) = (last, ROWS_MAX as usize);
+    }
 }
 
 /// The settings of a queue.
@@ -419,16 +439,20 @@ pub(super) async fn read_queue(
 )]
 pub(super) async fn put_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "set queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
-    body.check_dead_letter(&caller)?;
-    set(&served, &caller, name, body.over(Settings::default())).await
+    let set = async {
+        body.check_dead_letter(&caller)?;
+        set(&served, &caller, name.clone(), body.over(Settings::default())).await
+    };
+    act.done(set.await)
 }
 
 /// Change settings of a queue
@@ -444,20 +468,26 @@ pub(super) async fn put_queue(
 )]
 pub(super) async fn patch_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "change queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let body = decode::<QueueSettingsPutBody>(&body)?;
-    body.check_dead_letter(&caller)?;
-    let (view, _) = look(&served, &caller, &name).await?;
-    set(&served, &caller, name, body.over(view.settings)).await
+    let change = async {
+        body.check_dead_letter(&caller)?;
+        let (view, _) = look(&served, &caller, &name).await?;
+        set(&served, &caller, name.clone(), body.over(view.settings)).await
+    };
+    act.done(change.await)
 }
 
 /// Delete a queue that has no messages
+///
+/// What became of messages that were in it is forgotten.
 #[utoipa::path(
     delete,
     path = "/v1/queues/{name}",
@@ -467,12 +497,13 @@ pub(super) async fn patch_queue(
 )]
 pub(super) async fn delete_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
-    ask(&served, &caller, Call::DeleteQueue { name: name.clone() }).await?;
+    let act = managing(&caller, from, "delete queue", &name)?;
+    act.done(ask(&served, &caller, Call::DeleteQueue { name: name.clone() }).await)?;
     Ok(json(StatusCode::OK, &QueueDeletedBody { name, outcome: "deleted" }))
 }
 
@@ -482,6 +513,9 @@ fn counted(answer: &Answer) -> Response<Body> {
 }
 
 /// Remove all messages that a queue has now
+///
+/// Nothing of them is remembered, so that others keep their trails however many these are. `DELETE /v1/messages/{key}`
+/// takes one message back and keeps its trail.
 #[utoipa::path(
     post,
     path = "/v1/queues/{name}/purge",
@@ -491,12 +525,13 @@ fn counted(answer: &Answer) -> Response<Body> {
 )]
 pub(super) async fn purge_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
-    Ok(counted(&ask(&served, &caller, Call::Purge { queue: name }).await?))
+    let act = managing(&caller, from, "purge queue", &name)?;
+    Ok(counted(&act.done(ask(&served, &caller, Call::Purge { queue: name.clone() }).await)?))
 }
 
 /// Put the waiting messages of a queue into another one
@@ -512,15 +547,19 @@ pub(super) async fn purge_queue(
 )]
 pub(super) async fn redrive_queue(
     State(served): State<Served>,
+    Extension(from): Extension<PeerAddress>,
     PathName(name): PathName,
     request: Request,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = served.door.caller(&head.headers)?;
-    check_right(&caller, QueueAction::Admin, &name)?;
+    let act = managing(&caller, from, "redrive queue", &name)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let QueueRedriveBody { to, max } = decode(&body)?;
-    check_right(&caller, QueueAction::Admin, &to)?;
-    let max = max.map(|max| max.0);
-    Ok(counted(&ask(&served, &caller, Call::Redrive { from: name, to, max }).await?))
+    let redrive = async {
+        check_right(&caller, QueueAction::Admin, &to)?;
+        let max = max.map(|max| max.0);
+        ask(&served, &caller, Call::Redrive { from: name.clone(), to, max }).await
+    };
+    Ok(counted(&act.done(redrive.await)?))
 }

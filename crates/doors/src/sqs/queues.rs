@@ -16,8 +16,6 @@ use crate::queue_calls::{may_know, owner_of};
 
 /// Queues that one answer lists.
 const LISTED_MAX: usize = 1_000;
-/// Pages of queues that are looked through for one answer.
-const PAGES_MAX: usize = 20;
 /// How often a queue is emptied to be deleted while others send to it.
 const DELETE_TRIES: usize = 3;
 
@@ -55,6 +53,13 @@ struct ListBody {
 
 fn url_answer(asked: &Asked<'_>, name: &str) -> Value {
     json!({ "QueueUrl": asked.url_of(name) })
+}
+
+/// The queue that a request is about, if it names one.
+pub fn named(asked: &Asked<'_>) -> Option<Box<str>> {
+    let CreateBody { queue_name, .. } = asked.body().ok()?;
+    let of_url = || queue_of(asked.body::<OfQueueBody>().ok()?.queue_url.as_deref()).ok();
+    queue_name.or_else(of_url)
 }
 
 /// The queue that a request names by its URL, if the caller may manage it.
@@ -173,7 +178,7 @@ pub async fn delete(asked: &Asked<'_>) -> Done {
             Err(refusal) => return Err((&refusal).into()),
         }
         let is_source = |view: &QueueView| view.settings.dead_letter.as_deref() == Some(&*name);
-        if let Some(source) = look_through(asked, "", usize::MAX, 1, is_source).await?.0.into_iter().next() {
+        if let Some(source) = look_through(asked, "", 1, is_source).await?.0.into_iter().next() {
             return Err((&Refusal::QueueInUse(source)).into());
         }
         asked.ask(Call::Purge { queue: name.clone() }).await?;
@@ -188,7 +193,7 @@ pub async fn list(asked: &Asked<'_>) -> Done {
     let prefix = queue_name_prefix.unwrap_or_default();
     let after = next_token.unwrap_or_else(|| before(&prefix).into());
     let is_listed = |view: &QueueView| view.name.starts_with(&*prefix) && may_know(&asked.caller, &view.name);
-    let (names, next) = look_through(asked, &after, PAGES_MAX, limit, is_listed).await?;
+    let (names, next) = look_through(asked, &after, limit, is_listed).await?;
     let next = next.filter(|next| next.starts_with(&*prefix));
     Ok(page("QueueUrls", asked, &names, next))
 }
@@ -201,7 +206,7 @@ pub async fn list_sources(asked: &Asked<'_>) -> Done {
     let after = body.next_token.unwrap_or_default();
     let limit = limit.map_or(LISTED_MAX, |limit| limit as usize);
     let is_source = |view: &QueueView| view.settings.dead_letter.as_deref() == Some(&*name);
-    let (names, next) = look_through(asked, &after, PAGES_MAX, limit, is_source).await?;
+    let (names, next) = look_through(asked, &after, limit, is_source).await?;
     // Here the list is written small, as in SQS.
     Ok(page("queueUrls", asked, &names, next))
 }
@@ -227,16 +232,16 @@ fn before(prefix: &str) -> String {
     }
 }
 
-/// Up to `limit` names of queues after one that `is_wanted` lets pass, and where to go on if there may be more.
+/// Up to `limit` names of queues after one that `is_wanted` lets pass, and the last of them if there are more: of others
+/// no name is told, however many are passed over. Each page that is looked through waits for the caller's turn.
 async fn look_through(
     asked: &Asked<'_>,
     after: &str,
-    pages_max: usize,
     limit: usize,
     is_wanted: impl Fn(&QueueView) -> bool,
 ) -> Done<(Vec<Box<str>>, Option<Box<str>>)> {
     let (mut names, mut after): (Vec<Box<str>>, Box<str>) = (Vec::new(), after.into());
-    for _ in 0..pages_max {
+    loop {
         let read = Read::Queues { after: after.clone(), limit: LISTED_MAX };
         let Answer::Queues(rows) = asked.ask(Call::Read(read)).await? else {
             unreachable!("a list is answered with a list")
@@ -256,7 +261,6 @@ async fn look_through(
         }
         after = end;
     }
-    Ok((names, Some(after)))
 }
 
 fn add_tags(attributes: &mut QueueAttributes, tags: Given) -> Done<()> {

@@ -159,6 +159,9 @@ fn settled(keys: RuleKeys, from: &str, declared: &Declared, wrong: &dyn Fn(&str,
             return Err(wrong(key, "expected texts that are not empty; leave it out for all messages".to_owned()));
         }
     }
+    if keys.attribute.is_empty() {
+        return Err(wrong("attribute", "expected the name of an attribute; leave it out for \"to\"".to_owned()));
+    }
     let contains = keys.contains.unwrap_or_default().iter().map(|word| word.to_lowercase().into()).collect();
     let (attribute, prefix) = (keys.attribute, keys.prefix.unwrap_or_default());
     Ok(Rule { attribute, prefix, contains, to, choose: keys.choose })

@@ -87,7 +87,10 @@ impl Bound {
         let patience = Duration::from_millis(link.response_ms);
         let connected = timeout(patience, connect(link)).await;
         let connected = connected.map_err(|_| format!("no connection within {} ms", link.response_ms))?;
-        let (read, write) = connected.map_err(|error| tls::why(&error))?;
+        let (read, write) = connected.map_err(|error| match tls::is_ended(&error) {
+            true => tls::with_hint(tls::why(&error), link.tls.is_some()),
+            false => tls::why(&error),
+        })?;
         let (out, to_write) = mpsc::channel(OUT_MAX);
         let shared = Rc::new(Shared {
             link: link.clone(),
@@ -358,6 +361,9 @@ async fn reads(shared: Rc<Shared>, mut read: Reads) {
                 Ok(None) => break,
                 Err(error) => return shared.end(&error.to_string()),
             }
+        }
+        if tls::is_alert(&bytes) {
+            return shared.end("the SMSC speaks TLS on that port: set tls = true");
         }
         bytes.reserve(4_096);
         match read.read_buf(&mut bytes).await {

@@ -64,7 +64,7 @@ pub fn links(document: &Document) -> Result<Vec<TidegateLink>> {
         let tls = TlsKeys { tls, ca_file, cert_file, key_file, server_name }.settled(&row, &keys.address)?;
         Ok(TidegateLink {
             tls,
-            token: row.secret("token", keys.token, keys.token_file)?,
+            token: row.required_secret("token", keys.token, keys.token_file)?,
             link: LinkSettings {
                 kind: "link",
                 name: keys.name,

@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use rustls::{ClientConnection, StreamOwned};
 use tidegate_client::{Client, ClientError, Timeouts};
 
+use super::remote::why_of;
 use super::{Exchange, Transport};
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
 /// The family of frames of queues.
 const FAMILY: u32 = 4;
@@ -45,6 +46,15 @@ impl Transport for Tcp {
             }
         };
         Ok(Open(Some(blocking(connect).await?)))
+    }
+
+    fn why(&self, error: &ClientError) -> String {
+        let why = why_of(error);
+        match error {
+            ClientError::Io(error) if tls::is_ended(error) => tls::with_hint(why, self.tls.is_some()),
+            ClientError::Closed { .. } | ClientError::Frame(_) => tls::with_hint(why, self.tls.is_some()),
+            _ => why,
+        }
     }
 }
 

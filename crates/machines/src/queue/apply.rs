@@ -89,9 +89,10 @@ impl Queues {
             Event::Cancelled { message, .. } | Event::Rescheduled { message, .. } => {
                 self.check_all(&[*message], None, |entry| entry.state.is_waiting())
             }
-            Event::Redriven { from, to, messages, .. } => {
+            Event::Redriven { from, to, name, messages, .. } => {
                 queue(*from)?;
-                queue(*to)?;
+                let named = queue(*to)?;
+                must(name.is_none_or(|name| *name == *named.name), "a queue has the name that a record gives it")?;
                 must(from != to, "messages are put into another queue")?;
                 self.check_all(messages, Some(*from), |entry| entry.state.is_waiting())
             }

@@ -223,11 +223,13 @@ impl<'a> Event<'a> {
                 put_varint(out, visible_at.0);
                 put_touched(out, message);
             }
-            Event::Redriven { at, from, to, messages } => {
+            Event::Redriven { at, from, to, name, messages } => {
                 head(out, tag::REDRIVEN, *at);
                 put_varint(out, u64::from(from.0));
                 put_varint(out, u64::from(to.0));
                 put_list(out, messages, put_touched);
+                // At the end: an index is used again when its queue is deleted, and a trail is read later.
+                name.iter().for_each(|name| put_text(out, name));
             }
             Event::Returned { at, queue, visible_at, reason, messages } => {
                 head(out, tag::RETURNED, *at);
@@ -342,7 +344,12 @@ impl<'a> Event<'a> {
             }
             tag::REDRIVEN => {
                 let (from, to) = (queue(reader)?, queue(reader)?);
-                Event::Redriven { at, from, to, messages: list(reader, most, touched)? }
+                let messages = list(reader, most, touched)?;
+                let name = match reader.is_empty() {
+                    true => None,
+                    false => Some(reader.text(1, QUEUE_NAME_CHARS_MAX, "a queue")?),
+                };
+                Event::Redriven { at, from, to, name, messages }
             }
             tag::RETURNED => {
                 let (queue, visible_at) = (queue(reader)?, time(reader, "a time")?);

@@ -81,8 +81,8 @@ pub enum Event<'a> {
     Cancelled { at: TimeMs, message: Touched },
     /// A message is delivered at another time.
     Rescheduled { at: TimeMs, visible_at: TimeMs, message: Touched },
-    /// Messages were put into another queue.
-    Redriven { at: TimeMs, from: QueueIndex, to: QueueIndex, messages: Vec<Touched> },
+    /// Messages were put into another queue, of this name; records of before names were written have none.
+    Redriven { at: TimeMs, from: QueueIndex, to: QueueIndex, name: Option<&'a str>, messages: Vec<Touched> },
     /// Messages were given back by somebody who could do nothing with them: that delivery does not count.
     Returned { at: TimeMs, queue: QueueIndex, visible_at: TimeMs, reason: &'a str, messages: Vec<Touched> },
     /// Messages are done with: they were handed to another system, each under a reference, which may be empty.

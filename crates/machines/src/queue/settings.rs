@@ -76,43 +76,51 @@ impl Default for Settings {
 
 /// A setting that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BadSetting(&'static str);
+#[error("{setting} {what}")]
+pub struct BadSetting {
+    /// Which.
+    pub setting: &'static str,
+    what: &'static str,
+}
 
 impl Settings {
     /// Whether a queue called `name` may have them.
     pub fn check(&self, name: &str) -> Result<(), BadSetting> {
-        let rule = |holds: bool, what| if holds { Ok(()) } else { Err(BadSetting(what)) };
-        rule((1..=LEASE_MS_MAX).contains(&self.lease_ms), "lease_ms is 1 to 43200000, twelve hours")?;
-        rule(self.delay_ms <= AHEAD_MS_MAX, "delay_ms is at most a hundred years")?;
-        rule(self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)), "expiry_ms is 1 to a hundred years")?;
-        rule(self.attempts_max != Some(0), "attempts_max is 1 to 65535")?;
+        let rule = |holds: bool, setting, what| if holds { Ok(()) } else { Err(BadSetting { setting, what }) };
+        rule((1..=LEASE_MS_MAX).contains(&self.lease_ms), "lease_ms", "is 1 to 43200000, twelve hours")?;
+        rule(self.delay_ms <= AHEAD_MS_MAX, "delay_ms", "is at most a hundred years")?;
+        rule(self.expiry_ms.is_none_or(|ms| (1..=AHEAD_MS_MAX).contains(&ms)), "expiry_ms", "is 1 to a hundred years")?;
+        rule(self.attempts_max != Some(0), "attempts_max", "is 1 to 65535")?;
         rule(
             self.attempts_max.is_none() || self.dead_letter.is_some(),
-            "attempts_max needs dead_letter, the queue where such messages go",
+            "attempts_max",
+            "needs dead_letter, the queue where such messages go",
         )?;
         rule(
             self.dead_letter.as_deref().is_none_or(|target| is_queue_name(target) && target != name),
-            "dead_letter is the name of another queue",
+            "dead_letter",
+            "is the name of another queue",
         )?;
-        rule(self.retry_ms <= self.retry_max_ms, "retry_ms is at most retry_max_ms")?;
-        rule(self.retry_max_ms <= AHEAD_MS_MAX, "retry_max_ms is at most a hundred years")?;
-        rule(self.id_window_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "id_window_ms is at most a hundred years")?;
-        rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s is 1 to 1000000")?;
-        rule((1..=1_000_000).contains(&self.burst), "burst is 1 to 1000000")?;
-        rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max is below 2^40")?;
-        rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms is at most a hundred years")?;
+        rule(self.retry_ms <= self.retry_max_ms, "retry_ms", "is at most retry_max_ms")?;
+        rule(self.retry_max_ms <= AHEAD_MS_MAX, "retry_max_ms", "is at most a hundred years")?;
+        rule(self.id_window_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "id_window_ms", "is at most a hundred years")?;
+        rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s", "is 1 to 1000000")?;
+        rule((1..=1_000_000).contains(&self.burst), "burst", "is 1 to 1000000")?;
+        rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max", "is below 2^40")?;
+        rule(self.trail_ms <= AHEAD_MS_MAX, "trail_ms", "is at most a hundred years")?;
         rule(
             self.delivery_window.as_deref().is_none_or(|text| (1..=WINDOW_BYTES_MAX).contains(&text.len())),
-            "delivery_window has 1 to 128 bytes",
+            "delivery_window",
+            "has 1 to 128 bytes",
         )?;
         rule(
             self.consumer_rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)),
-            "consumer_rate_per_s is 1 to 1000000",
+            "consumer_rate_per_s",
+            "is 1 to 1000000",
         )?;
-        rule((1..=1_000_000).contains(&self.consumer_burst), "consumer_burst is 1 to 1000000")?;
-        rule(is_owner(self.owner.as_deref()), "an owner's name has 1 to 256 bytes")?;
-        rule(self.notes.len() <= NOTES_BYTES_MAX, "what clients note of a queue has at most 16384 bytes")
+        rule((1..=1_000_000).contains(&self.consumer_burst), "consumer_burst", "is 1 to 1000000")?;
+        rule(is_owner(self.owner.as_deref()), "owner", "has 1 to 256 bytes")?;
+        rule(self.notes.len() <= NOTES_BYTES_MAX, "notes", "has at most 16384 bytes")
     }
 
     /// How long a message waits that was rejected after so many deliveries.

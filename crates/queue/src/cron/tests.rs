@@ -69,7 +69,7 @@ fn what_is_no_schedule_is_told() {
     }
     for cron in ["60 * * * *", "* * * * mo", "H * * * *", "*/0 * * * *", "5-1 * * * *"] {
         let told = error(cron, "UTC");
-        assert!(told.starts_with("cron: ") && told.len() > 12, "{told}");
+        assert!(told.starts_with("cron: ") && told.len() > 12 && !told.contains('^'), "{told}");
     }
     assert_eq!(
         error("* * * * *", "Berlin"),

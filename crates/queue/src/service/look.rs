@@ -83,7 +83,7 @@ impl<T: RequestTicket> QueueService<T> {
         let mut with_body = |view: MessageView| {
             let mut trail = Trail::default();
             if with_trails {
-                let mut walk = TrailWalk::new(view.body.number, view.last);
+                let mut walk = TrailWalk::new(&view);
                 match walk.walk_in_memory(turn) {
                     true => trail = walk.into_trail(),
                     false => trails.push(walk),

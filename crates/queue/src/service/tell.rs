@@ -46,6 +46,17 @@ impl<T: RequestTicket> QueueService<T> {
         self.rates.get(queue).copied().unwrap_or_default()
     }
 
+    /// Says that a queue comes back, if the configuration has it.
+    pub(super) fn tell_deleted(&self, name: &str) {
+        if self.declared.contains_key(name) {
+            tracing::warn!(
+                queue = name,
+                "a queue was deleted that [[queue]] of the configuration declares: the next start makes it again, \
+                 unless it is removed there, too"
+            );
+        }
+    }
+
     /// Says that a change is not for good, because the configuration has the queue.
     pub(super) fn tell_declared(&self, name: &str, settings: &Settings) {
         // Of these two, the configuration says nothing.

@@ -20,7 +20,7 @@ use super::archive::{absent_target, check_target};
 use super::reload::Files;
 use crate::compose;
 use crate::config::Config;
-use crate::extension::{Extension, KnownFamily};
+use crate::extension::{self, Extension, KnownFamily};
 use crate::identity_keys::unread_files;
 use crate::openness;
 use crate::output::say;
@@ -49,6 +49,7 @@ pub fn run<P>(config: &Config, extensions: &[&dyn Extension<P>]) -> Result<ExitC
         Secret::load(secret).map_err(at)?;
     }
     let warnings = openness::warnings(config).into_iter().chain(config.memory.excess.clone());
+    let warnings = warnings.chain(extension::warnings(extensions, config.document())?);
     let absent = config.archive.as_ref().and_then(|archive| absent_target(&archive.to));
     let unread = unread_files(&config.identity_providers);
     for warning in warnings.chain(files.complaints()).chain(absent).chain(unread) {

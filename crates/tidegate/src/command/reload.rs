@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use tidegate_config::Schema;
+use tidegate_config::{Document, Schema};
 use tidegate_doors::auth::{Authenticator, Secret, ServiceSettings};
 use tidegate_doors::http::time::{now_ms, rfc3339};
 use tidegate_doors::security;
@@ -29,8 +29,11 @@ pub struct Files {
     pub clients: Arc<ClientAuthorities>,
 }
 
+/// What extensions say of a file: an error if a start would refuse it, else what may be a slip.
+pub type CheckSections<'a> = Box<dyn Fn(&Document) -> Result<Vec<String>> + 'a>;
+
 /// Reads everything again when asked to.
-pub struct Reload {
+pub struct Reload<'a> {
     file: Option<PathBuf>,
     schema: Schema,
     overrides: Overrides,
@@ -44,6 +47,7 @@ pub struct Reload {
     authenticator: Arc<Authenticator>,
     secret: Secret,
     log: Log,
+    check_sections: CheckSections<'a>,
 }
 
 impl Files {
@@ -82,7 +86,7 @@ impl Files {
     }
 }
 
-impl Reload {
+impl<'a> Reload<'a> {
     /// For a process that was started with these.
     #[expect(clippy::too_many_arguments, reason = "each is a part of its own that a start has made")]
     pub fn new(
@@ -94,10 +98,11 @@ impl Reload {
         authenticator: Arc<Authenticator>,
         secret: Secret,
         log: Log,
-    ) -> Reload {
+        check_sections: CheckSections<'a>,
+    ) -> Reload<'a> {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
         let (named, spaces) = (config.users.len() + config.services.len(), spaces(&config.services));
-        Reload { file, schema, overrides, config, named, spaces, files, authenticator, secret, log }
+        Reload { file, schema, overrides, config, named, spaces, files, authenticator, secret, log, check_sections }
     }
 
     /// What the doors hold now.
@@ -131,7 +136,10 @@ impl Reload {
                 self.named
             );
         }
+        // Only a restart applies what these say, and it would fail.
+        let slips = (self.check_sections)(config.document())?;
         let (certificate, authorities) = read(&config)?;
+        slips.iter().for_each(|slip| tracing::warn!("{slip}"));
         let waiting = self.config.waiting_for_restart(&config);
         if let (Some(served), Some(certificate)) = (&self.files.certificate, certificate) {
             served.replace(certificate);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_broker::Thing;
+use tidegate_config::Document;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,7 +15,7 @@ use super::check;
 use super::reload::{Files, Reload};
 use crate::compose::{self, Parcels, Served};
 use crate::config::{Config, Overrides, schema};
-use crate::extension::Extension;
+use crate::extension::{self, Extension};
 use crate::huge_pages::HugePages;
 use crate::logging::Log;
 use crate::open_files;
@@ -51,6 +52,7 @@ pub fn run<P: Parcels>(
     let log = Log::begin(&config.log.filter, config.log.format);
     tell_start(file, &config);
     let warnings = openness::warnings(&config).into_iter().chain(config.memory.excess.clone());
+    let warnings = warnings.chain(extension::warnings(extensions, config.document())?);
     warnings.for_each(|warning| tracing::warn!("{warning}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
@@ -73,7 +75,11 @@ pub fn run<P: Parcels>(
     announce(&config, &node);
     manager.ready();
     let mut watch = Watch::new(&config.data.dir, open_files_max, &registry);
-    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log);
+    let check_sections = Box::new(|document: &Document| {
+        extensions.iter().try_for_each(|extension| extension.open(document).map(drop))?;
+        extension::warnings(extensions, document)
+    });
+    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret, log, check_sections);
 
     watch.look(node.status(), reload.files());
     let mut failure_told = false;

@@ -285,6 +285,11 @@ fn a_disk_that_is_full_of_messages_is_free_when_all_but_an_old_one_were_taken() 
         assert!(sent < 1_500, "the disk does not fill");
     }
     assert!(sent > 100, "{sent} messages fill no disk");
+    wait_for("the metric says that it is full", || {
+        let (full, seconds) = ("tidegate_journal_disk_full{family=\"queues\"", "tidegate_disk_full_in_seconds");
+        let lines = [http_line(&mut http, full), http_line(&mut http, seconds)];
+        (lines[0].ends_with(" 1") && lines[1] == format!("{seconds} 0")).then_some(())
+    });
     let mut taken = 0;
     wait_for("all is taken", || {
         let got = http.post("/v1/queues/load/receive", &json!({"max": 50})).expect("the door answers");
@@ -301,6 +306,8 @@ fn a_disk_that_is_full_of_messages_is_free_when_all_but_an_old_one_were_taken() 
         let names = open.filter_map(|file| fs::read_link(file.path()).ok());
         (!names.into_iter().any(|name| name.to_string_lossy().ends_with("(deleted)"))).then_some(())
     });
+    let forgot_nothing = |line: &str| line.contains("was forgotten") && line.contains("segments_forgotten=0");
+    assert!(!server.log().lines().any(forgot_nothing), "{}", server.log());
     let key = later["messages"][0]["key"].as_str().expect("it was taken");
     let reminder = ok(http.get(&format!("/v1/messages/{key}")));
     assert_eq!((&reminder["state"], &reminder["message"]["body"]), (&json!("scheduled"), &json!("remind me")));

@@ -1,6 +1,7 @@
 //! Links between queues of several servers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 
@@ -430,6 +431,45 @@ fn a_link_says_why_it_does_not_trust_and_gives_nothing() {
         assert!(metrics.contains("tidegate_link_up{link=\"next\"} 0"), "{metrics}");
         assert!(a.terminate().status.success() && b.terminate().status.success());
     }
+}
+
+/// What is wrong is said if only one of two sides speaks TLS, whichever it is.
+#[test]
+fn a_link_that_only_one_side_encrypts_says_so() {
+    let folder = folder();
+    let (ca, tls) = certificate(folder.path(), "127.0.0.1", 2200);
+    let jobs = "[[queue]]\nname = \"jobs\"\n".to_owned();
+    for (name, there_has_tls, why) in [("a", true, "set tls = true"), ("b", false, "leave tls = true out")] {
+        let there = free_address();
+        let sections = if there_has_tls { format!("{tls}\n{jobs}") } else { jobs.clone() };
+        let other = Server::start(&settings(folder.path(), &format!("{name}-there"), there, sections));
+        let sections = if there_has_tls { linked(1, there) } else { over_tls(there, &ca) };
+        let server = Server::start(&settings(folder.path(), name, free_address(), sections));
+        server.says(why);
+        assert!(server.terminate().status.success() && other.terminate().status.success());
+    }
+}
+
+/// An SMSC with TLS answers the first bytes with an alert.
+#[test]
+fn a_link_to_an_smsc_that_speaks_tls_says_so() {
+    let folder = folder();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has one");
+    let smsc = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the link connects");
+        let _bind = stream.read(&mut [0; 64]).expect("it binds");
+        // protocol_version, fatal.
+        stream.write_all(&[21, 3, 3, 0, 2, 2, 70]).expect("it reads");
+    });
+    let sections = format!(
+        "[[queue]]\nname = \"jobs\"\n\n[[smpp]]\nname = \"s\"\nfrom = \"jobs\"\naddress = \"{address}\"\n\
+         system_id = \"tide\"\npassword = \"x\"\n"
+    );
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    server.says("the SMSC speaks TLS on that port: set tls = true");
+    smsc.join().expect("it was served");
+    assert!(server.terminate().status.success());
 }
 
 /// A batch that is more than the other queue has room for fills that room.

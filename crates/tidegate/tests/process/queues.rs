@@ -322,7 +322,9 @@ fn a_rejected_message_waits_longer_each_time_and_goes_to_the_dead_letters_at_las
     assert_eq!((got[0].get("ordering_key"), look(&mut http, &key)["message"].get("ordering_key")), (None, None));
     assert_eq!(got[0]["attempts"], 5, "deliveries are counted on, and it has another chance");
     assert_eq!(acknowledge(&mut http, "orders", &got), ["done"; 3]);
-    assert_eq!(steps(&look(&mut http, &key))[8..], ["dead", "redriven", "leased", "acknowledged"]);
+    let message = look(&mut http, &key);
+    assert_eq!(steps(&message)[8..], ["dead", "redriven", "leased", "acknowledged"]);
+    assert_eq!(message["trail"][9]["to"], "orders");
     end(server, &settings);
 }
 
@@ -365,7 +367,8 @@ fn messages_expire_and_are_purged_and_then_the_queue_can_go() {
     let got = receive(&mut http, "orders", 1, 0);
     for key in [&of_queue, &own] {
         let expired = until_it_is(&mut http, key, "expired");
-        assert_eq!((expired.get("message"), steps(&expired)), (None, vec!["sent".to_owned()]));
+        assert_eq!((expired.get("message"), steps(&expired)), (None, vec!["sent".into(), "expired".into()]));
+        assert_eq!(expired["trail"][1]["time_ms"], expired["expires_at_ms"]);
     }
     assert_eq!(received(&mut http, "orders", 10), [""; 0]);
     // Who has a message when it expires may finish with it.
@@ -386,7 +389,9 @@ fn messages_expire_and_are_purged_and_then_the_queue_can_go() {
     assert_eq!(counts(&mut http, "orders"), [0, 0, 0]);
     assert_eq!(ok(http.delete("/v1/queues/orders")), json!({"name": "orders", "outcome": "deleted"}));
     assert_eq!(said(http.get("/v1/queues/orders")), "404 queue_not_found");
-    assert_eq!(said(http.get(&format!("/v1/messages/{own}"))), "404 message_not_found", "its trail went with it");
+    let gone = http.get(&format!("/v1/messages/{own}")).expect("an answer").body;
+    assert_eq!(gone["code"], "message_not_found", "its trail went with it");
+    assert!(text(&gone["detail"]).contains("not if it was purged or its queue was deleted"), "{gone}");
     put(&mut http, "orders", &json!({}));
     assert_eq!(ok(http.get("/v1/queues/orders"))["totals"]["sent"], 0, "another one of its name");
     end(server, &settings);

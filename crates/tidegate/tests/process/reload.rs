@@ -167,6 +167,23 @@ fn a_reload_names_the_keys_that_wait_for_a_restart() {
     assert!(server.terminate().status.success());
 }
 
+/// Only a restart applies them, and it would fail.
+#[test]
+fn a_reload_names_what_is_wrong_with_queues_links_and_routes() {
+    let folder = folder();
+    let queues = "[[queue]]\nname = \"a\"\n\n[[queue]]\nname = \"b\"\n\n";
+    let server = Server::start(&settings(folder.path(), queues.to_owned()));
+    let route = "[[route]]\nname = \"r\"\nfrom = \"a\"\n\n[[route_rule]]\nroute = \"r\"\nto = [\"c\"]\n";
+    settings(folder.path(), format!("{queues}{route}")).write();
+    reload(&server, 1, "nothing was reloaded");
+    server.says("route_rule.to: there is no [[queue]] \"c\"");
+    let link = "[[link]]\nname = \"l\"\nfrom = \"aa\"\naddress = \"127.0.0.1:1\"\nto = \"x\"\ntoken = \"t\"\n";
+    settings(folder.path(), format!("{queues}{link}")).write();
+    reload(&server, 1, "only a restart applies it: link");
+    server.says("link.from: there is no [[queue]] \"aa\"");
+    assert!(server.terminate().status.success());
+}
+
 #[test]
 fn drained_clients_hear_where_to_go_and_nobody_new_comes_in() {
     let folder = folder();

@@ -1,5 +1,7 @@
 //! What an operator did not mean to write: it is refused with what to write, and creates nothing.
 
+mod queues;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;

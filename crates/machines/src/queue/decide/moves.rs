@@ -57,8 +57,8 @@ impl Queues {
         first.is_none_or(|first| first < number || self.messages.of(first).state != MessageState::Leased)
     }
 
-    pub(super) fn redrive<'a>(&self, from: &str, to: &str, max: usize, at: TimeMs) -> Decided<'a> {
-        let ((from, queue), (to, _)) = (self.find(from)?, self.find(to)?);
+    pub(super) fn redrive<'a>(&self, from: &str, name: &'a str, max: usize, at: TimeMs) -> Decided<'a> {
+        let ((from, queue), (to, _)) = (self.find(from)?, self.find(name)?);
         argument(from != to, "messages are put into another queue than the one they are in")?;
         // One that waits for its time stays: it would be handed out before.
         let waits = |number: &u64| {
@@ -72,7 +72,7 @@ impl Queues {
         if messages.is_empty() {
             return answer(outcome);
         }
-        append(Event::Redriven { at, from, to, messages }, outcome)
+        append(Event::Redriven { at, from, to, name: Some(name), messages }, outcome)
     }
 
     pub(super) fn move_bodies<'a>(&self, messages: &'a [(u64, Arc<Message>)], at: TimeMs) -> Decided<'a> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::queue::event::{Event, QueueIndex, Touched};
 
 #[test]
 fn what_is_not_acknowledged_comes_again() {
@@ -550,6 +551,24 @@ fn a_redrive_takes_what_waits_for_a_receiver_and_nothing_comes_sooner_or_lives_l
     assert_eq!((driven.counts("from"), driven.counts("to")), ((0, 1, 0), (2, 0, 0)));
     driven.wait(100);
     assert_eq!(driven.counts("to"), (1, 0, 0), "one has expired where it is now");
+}
+
+#[test]
+fn a_record_of_a_redrive_names_its_target_and_one_of_before_does_not() {
+    let messages = vec![Touched { number: 7, before: RecordPosition(5) }];
+    let (at, from, to) = (TimeMs(9), QueueIndex(1), QueueIndex(2));
+    let record = |name| {
+        let mut record = Vec::new();
+        Queues::encode(&Event::Redriven { at, from, to, name, messages: messages.clone() }, &mut record);
+        record
+    };
+    let [named, before] = [record(Some("to")), record(None)];
+    assert_eq!(named[..before.len()], before[..], "what was written before is a beginning of it");
+    for (record, name) in [(&named, Some("to")), (&before, None)] {
+        let event = Queues::decode(record).expect("a record");
+        assert_eq!(event, Event::Redriven { at, from, to, name, messages: messages.clone() });
+    }
+    assert!(Queues::decode(&named[..named.len() - 1]).is_err());
 }
 
 /// The time of the shard is a minute ahead of the clock by which senders name times.

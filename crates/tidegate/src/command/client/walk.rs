@@ -8,7 +8,8 @@
 //!
 //! Promise: nothing is written into the directory, and a message is counted as sent when the other server has it. Its
 //! key is its id there, so a second walk, or a link that brought it before, has it taken once, as long as that queue
-//! remembers ids. What was handed out and not acknowledged is sent, too: whoever had it may not have been done.
+//! remembers ids. What was handed out and not acknowledged is sent, too: whoever had it may not have been done. A queue
+//! that is full there keeps no other one back: it is passed over from then on, and named at the end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,8 @@ struct Counts {
     unreadable: u64,
     /// Sent without attributes that no HTTP client can send.
     stripped: u64,
+    /// Not sent, because the queue there is full.
+    left: u64,
 }
 
 impl Counts {
@@ -104,6 +107,7 @@ impl Counts {
         self.expired += more.expired;
         self.unreadable += more.unreadable;
         self.stripped += more.stripped;
+        self.left += more.left;
     }
 }
 
@@ -126,11 +130,15 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
         told_at: Instant::now(),
         counts: BTreeMap::new(),
         done: arguments.after,
+        full: BTreeMap::new(),
     };
     let done = walk.shards(&shards);
     walk.bar.finish_and_clear();
-    walk.summary(done.is_ok());
+    walk.summary(done.is_ok() && walk.full.is_empty());
     done?;
+    if !walk.full.is_empty() {
+        return Err(walk.full_queues());
+    }
     match walk.total().unreadable {
         0 if losses.is_empty() => Ok(()),
         0 => Err(anyhow!(
@@ -185,6 +193,8 @@ struct Walk<'a> {
     counts: BTreeMap<Box<str>, Counts>,
     /// All up to this key is done.
     done: Option<MessageKey>,
+    /// Queues that are full there, and what the server says of that: nothing more is sent to them.
+    full: BTreeMap<Box<str>, String>,
 }
 
 impl Walk<'_> {
@@ -233,15 +243,23 @@ impl Walk<'_> {
             }
         }
         for (queue, messages) in by_queue.iter().filter(|_| !self.arguments.dry_run) {
-            self.queue(queue, messages)?;
+            let sent = match self.full.contains_key(queue) {
+                true => 0,
+                false => self.queue(queue, messages)?,
+            };
+            self.counts.entry(queue.clone()).or_default().left += (messages.len() - sent) as u64;
         }
-        self.done = batch.last().map(|(_, view)| view.key).or(self.done);
+        // Who goes on comes to what had no room, too.
+        if self.full.is_empty() {
+            self.done = batch.last().map(|(_, view)| view.key).or(self.done);
+        }
         self.tell();
         Ok(())
     }
 
-    /// Sends messages to their queue, in requests of a size that a server takes and for which the queue has room.
-    fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<(), Failure> {
+    /// Sends messages to their queue, in requests of a size that a server takes and for which the queue has room. How
+    /// many it took: all, unless it is full.
+    fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<usize, Failure> {
         let (mut rest, mut most) = (messages, messages.len());
         while !rest.is_empty() {
             let mut bytes = 0;
@@ -252,7 +270,13 @@ impl Walk<'_> {
             let (part, behind) = rest.split_at(fits.count().clamp(1, most));
             let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(queue)), &json!({ "messages": bodies }));
-            if part.len() > 1 && matches!(&answer, Err(Failure::Refused(refusal)) if refusal.code() == "queue_full") {
+            if let Err(Failure::Refused(refusal)) = &answer
+                && refusal.code() == "queue_full"
+            {
+                if part.len() == 1 {
+                    self.full.insert(queue.into(), refusal.detail().to_owned());
+                    return Ok(messages.len() - rest.len());
+                }
                 most = part.len() / 2;
                 continue;
             }
@@ -269,7 +293,18 @@ impl Walk<'_> {
             counts.sent += part.len() as u64 - duplicates;
             rest = behind;
         }
-        Ok(())
+        Ok(messages.len())
+    }
+
+    /// Which queues were full there, as the end of a walk.
+    fn full_queues(&self) -> Failure {
+        let left = |queue: &str| self.counts.get(queue).map_or(0, |counts| counts.left);
+        let named = self.full.iter().map(|(queue, why)| format!("{queue} ({} not sent): {why}", left(queue)));
+        let (count, named) = (self.full.len(), named.collect::<Vec<_>>().join("; "));
+        anyhow!(
+            "{count} queues there were full, and all others were walked: {named}. Make room, and walk again: {ONCE}"
+        )
+        .into()
     }
 
     /// Posts, again as long as the server is busy.
@@ -315,13 +350,14 @@ impl Walk<'_> {
             return say(format_args!("{}", self.summary_as_json(is_whole)));
         }
         let is_dry = self.arguments.dry_run;
-        let line = |name: &str, Counts { messages, sent, duplicates, expired, unreadable, .. }: Counts| {
+        let line = |name: &str, Counts { messages, sent, duplicates, expired, unreadable, left, .. }: Counts| {
             let more = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
             let (expired, unreadable) = (more(expired, "expired"), more(unreadable, "cannot be read"));
+            let left = more(left, "not sent: the queue there is full");
             match is_dry {
                 true => say(format_args!("{name}: {messages} messages{expired}{unreadable}")),
                 false => say(format_args!(
-                    "{name}: {messages} messages, {sent} sent, {duplicates} there before{expired}{unreadable}"
+                    "{name}: {messages} messages, {sent} sent, {duplicates} there before{expired}{unreadable}{left}"
                 )),
             }
         };
@@ -343,10 +379,10 @@ impl Walk<'_> {
     }
 
     fn summary_as_json(&self, is_whole: bool) -> Value {
-        let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped }: Counts| {
+        let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped, left }: Counts| {
             json!({
                 "messages": messages, "sent": sent, "duplicates": duplicates, "expired": expired,
-                "unreadable": unreadable, "without_attributes": stripped,
+                "unreadable": unreadable, "without_attributes": stripped, "full": left,
             })
         };
         let queues: Map<String, Value> =

@@ -82,6 +82,11 @@ fn is_right_again(ahead_s: i64) {
     assert!(server.terminate().status.success());
 
     let server = Server::start(&settings);
+    let health = match ahead_s > 3_600 {
+        true => json!({"status": "degraded", "clock": "behind"}),
+        false => json!({"status": "ok"}),
+    };
+    wait_for("the clock is judged", || (http_of(&server).get("/healthz").ok()?.body == health).then_some(()));
     check_times(&mut http_of(&server), "restarted");
     let is_said = server.log().contains("family=\"queues\"") && server.log().contains("times that senders name");
     assert_eq!(is_said, ahead_s > 60, "{}", server.log());

@@ -56,3 +56,46 @@ fn another_number_of_shards_than_the_directory_has_is_refused() {
     let ended = Server::refused(&settings(folder.path(), "shards = 3\n"));
     assert!(ended.log.contains("queues.shards") && ended.log.contains('2'), "{ended}");
 }
+
+/// Done or refused, as all that operators do.
+#[test]
+fn what_is_done_with_a_queue_is_in_the_operator_log_and_one_of_the_configuration_comes_back() {
+    let folder = folder();
+    let service = "[[service]]\nname = \"sender\"\ntoken = \"a-token-that-may-send\"\ngrants = [\"send:jobs\"]\n";
+    let settings = with_queues(folder.path(), &format!("[[queue]]\nname = \"jobs\"\n\n{service}"));
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("it is made", || http.get("/v1/queues/jobs").ok().filter(|answer| answer.status == 200));
+    ok(http.put("/v1/queues/other", &json!({})));
+    ok(http.patch("/v1/queues/other", &json!({"paused": true})));
+    send_one(&mut http, "other", &json!({"body": "a"}));
+    assert_eq!(said(http.delete("/v1/queues/other")), "409 queue_not_empty");
+    ok(http.post("/v1/queues/other/redrive", &json!({"to": "jobs"})));
+    send_one(&mut http, "other", &json!({"body": "b"}));
+    ok(http.post("/v1/queues/other/purge", &json!({})));
+    ok(http.delete("/v1/queues/other"));
+    let mut sender = Http::over(TcpStream::connect(server.http).expect("the door is open"), "a-token-that-may-send");
+    assert_eq!(said(sender.delete("/v1/queues/jobs")), "403 forbidden");
+    assert_eq!(said(http.put("/v1/queues/jobs", &json!({"lease_ms": 0}))), "422 queue_setting_invalid");
+    for (act, what, outcome) in [
+        ("set queue", "other", "done"),
+        ("change queue", "other", "done"),
+        ("delete queue", "other", "queue_not_empty"),
+        ("redrive queue", "other", "done"),
+        ("purge queue", "other", "done"),
+        ("delete queue", "other", "done"),
+    ] {
+        let line = format!("act=\"{act}\" what=\"{what}\" outcome=\"{outcome}\"");
+        server.says(&format!("who=\"test\" address=127.0.0.1 {line}"));
+    }
+    server.says("who=\"sender\" address=127.0.0.1 act=\"delete queue\" what=\"jobs\" outcome=\"forbidden\"");
+    assert!(!server.log().contains("the next start makes it again"), "the configuration does not have it");
+    ok(http.post("/v1/queues/jobs/purge", &json!({})));
+    ok(http.delete("/v1/queues/jobs"));
+    server.says("the next start makes it again");
+    assert!(server.terminate().status.success());
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("it is made again", || http.get("/v1/queues/jobs").ok().filter(|answer| answer.status == 200));
+    end(server, &settings);
+}

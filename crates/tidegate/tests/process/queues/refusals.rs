@@ -198,6 +198,36 @@ token = "a-token-for-nothing"
 grants = []
 "#;
 
+/// Also not as the place where the next page begins, and however many are between those that they may know of.
+#[test]
+fn a_list_of_queues_says_no_name_that_the_caller_may_not_know() {
+    let folder = folder();
+    let hidden: String = (0..1_100).map(|number| format!("[[queue]]\nname = \"hidden-{number}\"\n")).collect();
+    let known: String = ["a", "i", "j", "z"].map(|name| format!("[[queue]]\nname = \"{name}\"\n")).concat();
+    let service = "[[service]]\nname = \"one\"\ntoken = \"a-token-for-some-queues\"\n\
+                   grants = [\"send:a\", \"send:i\", \"send:j\", \"send:z\"]\n";
+    let sections = format!("{service}\n{known}{hidden}");
+    let server = Server::start(&Settings { sections, ..settings(folder.path(), "") });
+    let mut all = connect(&server);
+    wait_for("they are made", || all.get("/v1/queues/z").ok().filter(|answer| answer.status == 200));
+    let mut caller = over(&server, "a-token-for-some-queues");
+    for (after, limit, names, next) in [
+        ("", 1, json!(["a"]), json!("a")),
+        ("a", 1, json!(["i"]), json!("i")),
+        ("a", 2, json!(["i", "j"]), json!("j")),
+        ("j", 2, json!(["z"]), Value::Null),
+        ("", 4, json!(["a", "i", "j", "z"]), Value::Null),
+        ("", 1_000, json!(["a", "i", "j", "z"]), Value::Null),
+        ("z", 1, json!([]), Value::Null),
+    ] {
+        let page = ok(caller.get(&format!("/v1/queues?after={after}&limit={limit}")));
+        let found: Vec<_> = list(&page["queues"]).iter().map(|queue| queue["name"].clone()).collect();
+        assert_eq!((json!(found), &page["next"]), (names, &next), "after {after:?}, at most {limit}");
+    }
+    assert_eq!(list(&ok(all.get("/v1/queues?limit=1000"))["queues"]).len(), 1_000);
+    assert!(server.terminate().status.success());
+}
+
 #[test]
 fn each_grant_allows_its_own_and_no_more() {
     let folder = folder();

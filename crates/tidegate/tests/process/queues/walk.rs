@@ -121,6 +121,43 @@ fn what_waits_in_a_directory_comes_to_another_server_once() {
     end(other, &other_settings);
 }
 
+/// The others come, and a walk behind it brings what had no room.
+#[test]
+fn a_queue_that_is_full_there_keeps_no_other_one_back() {
+    let (folder, other_folder) = (folder(), folder());
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let queues = ["a-small", "jobs", "z-small"];
+    queues.iter().for_each(|queue| drop(put(&mut http, queue, &json!({}))));
+    // More than a walk reads at once.
+    for _ in 0..3 {
+        for queue in queues {
+            let messages: Vec<Value> = (0..200).map(|number| json!({ "body": number.to_string() })).collect();
+            send(&mut http, queue, &json!(messages));
+        }
+    }
+    assert!(server.terminate().status.success());
+    let other_settings = super::settings(other_folder.path(), "");
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    for (queue, messages_max) in [("a-small", json!(7)), ("jobs", Value::Null), ("z-small", json!(250))] {
+        put(&mut there, queue, &json!({ "messages_max": messages_max, "id_window_ms": null }));
+    }
+    let said = walk(&settings.data, &other, &[]).expect_err("two of them are full");
+    assert!(said.contains("\"is_whole\":false") && said.contains("\"done_up_to\":null"), "{said}");
+    assert!(said.contains("2 queues there were full"), "{said}");
+    assert!(said.contains("a-small (593 not sent): ") && said.contains("z-small (350 not sent): "), "{said}");
+    let waiting = |there: &mut Http<TcpStream>| queues.map(|queue| counts(there, queue)[0]);
+    assert_eq!(waiting(&mut there), [7, 600, 250]);
+    for queue in ["a-small", "z-small"] {
+        ok(there.patch(&format!("/v1/queues/{queue}"), &json!({"messages_max": null})));
+    }
+    assert_eq!(figures(&walk(&settings.data, &other, &[]).expect("there is room")), [1_800, 943, 857, 0]);
+    assert_eq!(waiting(&mut there), [600; 3]);
+    end(other, &other_settings);
+}
+
 #[test]
 fn a_walk_of_a_directory_that_has_lost_its_newest_records_says_so() {
     let (folder, other_folder) = (folder(), folder());
