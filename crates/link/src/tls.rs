@@ -141,8 +141,8 @@ pub fn with_hint(why: String, has_tls: bool) -> String {
     }
 }
 
-/// Whether these bytes are the beginning of an alert of TLS: so a side answers that expects TLS and hears none. No frame
-/// of SMPP begins so, because it would be longer than any may be.
+/// Whether these bytes are the beginning of an alert of TLS: so a side answers that expects TLS and hears none. No
+/// frame of SMPP begins so, because it would be longer than any may be.
 pub fn is_alert(bytes: &[u8]) -> bool {
     // [RFC 8446, 5.1] The type of the record, and the first byte of the version.
     bytes.starts_with(&[21, 3])

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Two tasks of one thread: [`Keeper::round`] tells bidders what has changed, and waits for no disk of the ledger;
-//! [`Keeper::move_money`] opens, holds, closes and settles leases, and may wait. What fails is asked again: each step is
-//! done once, however often it is asked for.
+//! [`Keeper::move_money`] opens, holds, closes and settles leases, and may wait. What fails is asked again: each step
+//! is done once, however often it is asked for.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

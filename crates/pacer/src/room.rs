@@ -34,7 +34,7 @@ metrics! {
         leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money that are not settled.";
         spent: Gauge "tidegate_pacer_spent_micros" "What wins have cost, of all campaigns that there are.";
         exposed: Gauge
-            "tidegate_pacer_exposed_micros" "What wins of bids that were made may still cost, and what is leased for others.";
+            "tidegate_pacer_exposed_micros" "What wins of bids may still cost, and what is leased for others.";
     }
 }
 

@@ -6,9 +6,9 @@
 //!   │ u64    │ u32     │ u32 micros │ u48 ms  │ u16      │ u64    │
 //! ```
 //!
-//! The tag is SipHash-2-4 of what is before it, with a key of the data directory. Why not a longer one: a bid has 100 ns
-//! of a processor, and a forged token is worth the price of one impression out of a lease that lives for seconds. Who
-//! guesses 2^63 times meets the bounds of the door long before.
+//! The tag is SipHash-2-4 of what is before it, with a key of the data directory. Why not a longer one: a bid has
+//! 100 ns of a processor, and a forged token is worth the price of one impression out of a lease that lives for
+//! seconds. Who guesses 2^63 times meets the bounds of the door long before.
 
 use siphasher::sip::SipHasher24;
 use tidegate_machines::TimeMs;

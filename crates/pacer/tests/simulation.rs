@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What must hold in every seed: no account is below zero; a win that was answered as taken is paid, once, out of the
-//! account of its campaign, and nothing else is; what is held when no lease is open any more is nothing; a plan's budget
-//! is never overspent, whatever it was lowered to, by more than was spent and reserved at that moment.
+//! account of its campaign, and nothing else is; what is held when no lease is open any more is nothing; a plan's
+//! budget is never overspent, whatever it was lowered to, by more than was spent and reserved at that moment.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

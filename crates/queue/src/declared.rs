@@ -35,8 +35,8 @@ config! {
         messages_max: Optional<Count<u64>> = NoDefault, .., restart,
             "messages that may be in the queue at once; without it, queues.messages_max counts alone";
         trail_ms: Milliseconds = 3_600_000, 0..=3_162_240_000_000, restart,
-            "how long it is remembered what became of a message that is gone and was not purged; of the last 1,048,576 of a \
-             shard at most";
+            "how long it is remembered what became of a message that is gone and was not purged; of the last 1,048,576 \
+             of a shard at most";
         delivery_window: Optional<Text> = NoDefault, .., restart,
             "when messages are handed out, as \"mon-fri 08:00-20:00 Europe/Berlin\"; without it, always";
         consumer_rate_per_s: Optional<PerSecond> = NoDefault, .., restart,

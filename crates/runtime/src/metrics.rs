@@ -40,7 +40,8 @@ metrics! {
         size_bytes: Gauge "tidegate_disk_size_bytes" "Bytes of that disk.";
         full_in_nanoseconds: Gauge "tidegate_disk_full_in_seconds"
             "When journals will find no more room on that disk, data.disk_reserve_bytes left free, if it goes on \
-             filling as in the last ten minutes; 0 while they find none, 3153600000 (a hundred years) if it does not fill.";
+             filling as in the last ten minutes; 0 while they find none, 3153600000 (a hundred years) if it does not \
+             fill.";
     }
 }
 

@@ -80,8 +80,8 @@ pub trait Frames<P>: Send {
     /// A turn begins, and it is so late.
     fn begin_turn(&mut self, _now: TimeMs) {}
 
-    /// Answers a request at once, if nobody else is needed for it: the whole frame is appended to `outbox`, and its cost
-    /// returned. `None`: it is to be asked.
+    /// Answers a request at once, if nobody else is needed for it: the whole frame is appended to `outbox`, and its
+    /// cost returned. `None`: it is to be asked.
     fn answer_now(
         &mut self,
         _correlation: u64,

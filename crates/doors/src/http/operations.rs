@@ -234,9 +234,9 @@ pub struct HealthBody {
     #[schema(value_type = String, required = false, example = "failing")]
     archive: Option<&'static str>,
     /// `off`, if the clock of the host is more than an hour from the time that records get: it is not followed, and all
-    /// is served by the time from before it jumped. Correct the clock; if it is right, restart. `behind`, if it was more
-    /// than an hour behind the newest record of a shard of the ledger or of queues at the start: that shard's records go
-    /// on from there, and the server's log says what can be done. Absent otherwise.
+    /// is served by the time from before it jumped. Correct the clock; if it is right, restart. `behind`, if it was
+    /// more than an hour behind the newest record of a shard of the ledger or of queues at the start: that shard's
+    /// records go on from there, and the server's log says what can be done. Absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "off")]
     clock: Option<&'static str>,

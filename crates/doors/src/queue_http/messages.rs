@@ -412,8 +412,8 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
 
 /// Where is my message?
 ///
-/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last 1,048,576 of a
-/// shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
+/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last 1,048,576 of
+/// a shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
 #[utoipa::path(
     get,
     path = "/v1/messages/{key}",

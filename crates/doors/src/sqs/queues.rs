@@ -232,8 +232,8 @@ fn before(prefix: &str) -> String {
     }
 }
 
-/// Up to `limit` names of queues after one that `is_wanted` lets pass, and the last of them if there are more: of others
-/// no name is told, however many are passed over. Each page that is looked through waits for the caller's turn.
+/// Up to `limit` names of queues after one that `is_wanted` lets pass, and the last of them if there are more: of
+/// others no name is told, however many are passed over. Each page that is looked through waits for the caller's turn.
 async fn look_through(
     asked: &Asked<'_>,
     after: &str,

@@ -367,8 +367,8 @@ pub enum Refusal {
     TooManySchedulesOfOwner,
     /// There is no such message.
     #[error(
-        "there is no such message, or not any more: what became of one that is gone is remembered for the trail_ms of its \
-         queue, and not if it was purged or its queue was deleted"
+        "there is no such message, or not any more: what became of one that is gone is remembered for the trail_ms of \
+         its queue, and not if it was purged or its queue was deleted"
     )]
     MessageNotFound,
     /// Somebody has it.
