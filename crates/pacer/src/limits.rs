@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, Text, config};
+use tidegate_config::{Count, Milliseconds, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -9,9 +9,9 @@ config! {
             "shards of campaigns in a new directory; one that exists keeps its number, and a start with another is \
              refused";
         campaigns_max: Count<usize> = 20_000, 1..=1_000_000, restart, "campaigns of one shard";
-        win_deadline_ms: Count<u64> = 10_000, 100..=3_600_000, restart,
+        win_deadline_ms: Milliseconds = 10_000, 100..=3_600_000, restart,
             "how long after its bid a win counts; what bids reserve returns when it has passed";
-        lease_ms: Count<u64> = 1_000, 100..=60_000, restart,
+        lease_ms: Milliseconds = 1_000, 100..=60_000, restart,
             "for about how long a worker leases the money of a campaign";
         account_prefix: Text = "campaign:", .., restart,
             "what the ids of the accounts begin with that campaigns may spend of";

@@ -98,8 +98,16 @@ impl Campaigns {
 
     /// What was spent of all campaigns, and what wins may still cost.
     pub fn totals(&self) -> (BudgetMicros, BudgetMicros) {
-        let all = self.campaigns.values();
-        (all.clone().map(|campaign| campaign.spent).sum(), all.map(|campaign| campaign.exposed).sum())
+        // Campaigns of several currencies may have more together than one budget can be.
+        let sum = |of: fn(&Campaign) -> BudgetMicros| {
+            BudgetMicros(self.campaigns.values().fold(0, |sum: u64, campaign| sum.saturating_add(of(campaign).0)))
+        };
+        (sum(|campaign| campaign.spent), sum(|campaign| campaign.exposed))
+    }
+
+    /// The number of a new campaign: each shard has its own. `None` if all were given.
+    fn next_number(&self) -> Option<u32> {
+        self.numbered.checked_mul(self.shards.into())?.checked_add(self.shard.0.into())
     }
 
     fn view(&self, number: u32) -> CampaignView {
@@ -149,7 +157,7 @@ impl Campaigns {
             if self.campaigns.len() >= allowed.campaigns_max {
                 return Err(Outcome::Refused(Refusal::TooMany));
             }
-            let number = self.numbered * u32::from(self.shards) + u32::from(self.shard.0);
+            let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
             let plan = Box::new(Plan { version: plan.version.max(1), ..plan.clone() });
             let outcome = put(number, plan.version, Change::Made);
             return Ok((What::Put { number, id: id.into(), plan }, outcome));
@@ -266,11 +274,7 @@ impl Campaigns {
         match what {
             What::Put { number, id, plan } => match self.campaigns.get(number) {
                 Some(known) => known.id == *id && !known.is_ended && known.plan.version <= plan.version,
-                None => {
-                    let next = self.numbered.checked_mul(self.shards.into());
-                    let next = next.and_then(|next| next.checked_add(self.shard.0.into()));
-                    next == Some(*number) && is_id(id) && !self.ids.contains_key(id) && self.numbered < u32::MAX
-                }
+                None => self.next_number() == Some(*number) && is_id(id) && !self.ids.contains_key(id),
             },
             What::Ended { number } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),

@@ -32,9 +32,9 @@ metrics! {
         campaigns: Gauge "tidegate_campaigns" "Campaigns that there are.";
         campaigns_max: Gauge "tidegate_campaigns_max" "How many there may be.";
         leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money that are not settled.";
-        spent: Gauge "tidegate_pacer_spent_micros" "What wins have cost, of all campaigns that there are.";
+        spent: Gauge "tidegate_pacer_spent" "What wins have cost, of all campaigns that there are, in millionths.";
         exposed: Gauge
-            "tidegate_pacer_exposed_micros" "What wins of bids may still cost, and what is leased for others.";
+            "tidegate_pacer_exposed" "What wins of bids may still cost, and what is leased for others, in millionths.";
     }
 }
 

@@ -42,6 +42,7 @@ const CRATES: [&str; 22] = [
     "tidegate_link",
     "tidegate_machines",
     "tidegate_memory",
+    "tidegate_pacer",
     "tidegate_planted",
     "tidegate_queue",
     "tidegate_rings",

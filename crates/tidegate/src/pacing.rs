@@ -51,6 +51,16 @@ where
         vec![KnownFamily::of::<CampaignsFamily>()]
     }
 
+    fn warnings(&self, document: &Document) -> Result<Vec<String>> {
+        let keys: PacingKeys = document.section()?;
+        let open = [("account_prefix", &keys.account_prefix), ("spend_prefix", &keys.spend_prefix)];
+        let open = open.into_iter().filter(|(_, prefix)| prefix.is_empty());
+        let warned = open.map(|(key, _)| {
+            format!("pacing.{key} is empty: who may make campaigns may use every account of the ledger for them")
+        });
+        Ok(warned.collect())
+    }
+
     fn open(&self, document: &Document) -> Result<Opened<P>> {
         let keys: PacingKeys = document.section()?;
         let users = Arc::new(FrequencyTable::new(keys.users_max));

@@ -38,6 +38,7 @@ mod old_ids;
 mod open_files;
 mod operator;
 mod output;
+mod pacing;
 mod proxied;
 mod queues;
 mod reload;

@@ -1,0 +1,247 @@
+//! The pacer through the public doors: money, kills, rights, live changes.
+
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::services::{ok, over, said};
+use crate::{Server, Settings, audit, folder, wait_for};
+
+const DEADLINE_MS: u64 = 1_000;
+const FUNDS: u64 = 1_000_000;
+
+fn settings(folder: &Path) -> Settings {
+    let services = "[[service]]\nname = \"exchange\"\ntoken = \"a-token-that-may-bid\"\ngrants = [\"room:pacer:write:*\"]\n\
+                    [[service]]\nname = \"planner\"\ntoken = \"a-token-of-a-planner\"\n\
+                    grants = [\"room:campaigns:write:hats*\", \"room:campaigns:read:hats*\"]\n";
+    let sections = format!("[pacing]\nshards = 2\nlease_ms = 200\nwin_deadline_ms = {DEADLINE_MS}\n\n{services}");
+    Settings { sections, ..Settings::new(folder) }
+}
+
+fn connect(server: &Server) -> Http<TcpStream> {
+    Http::connect(server.http).expect("the door is open")
+}
+
+/// Accounts of a campaign with so much money.
+fn fund(http: &mut Http<TcpStream>, campaign: &str, amount: u64) {
+    let kinds = [
+        ("source:bank".to_owned(), "source"),
+        (format!("campaign:{campaign}"), "wallet"),
+        (format!("spend:{campaign}"), "collector"),
+    ];
+    for (id, kind) in kinds {
+        ok(http.post("/v1/accounts", &json!({"id": id, "asset": "usd_micros", "kind": kind})));
+    }
+    let id = format!("fund-{campaign}");
+    let debit = json!({"id": id, "debit": "source:bank", "credit": format!("campaign:{campaign}"), "amount": amount});
+    ok(http.post("/v1/transfers", &debit));
+}
+
+fn plan(campaign: &str, changes: &Value) -> Value {
+    let mut plan = json!({
+        "account": format!("campaign:{campaign}"),
+        "spend": format!("spend:{campaign}"),
+        "budget_micros": FUNDS,
+        "price_micros": 1_000,
+        "strategy": {"name": "as_fast_as_possible"},
+        "flights": [{"starts_ms": 0, "ends_ms": 4_102_444_800_000u64}],
+    });
+    let changes = changes.as_object().expect("an object").clone();
+    plan.as_object_mut().expect("an object").extend(changes);
+    plan
+}
+
+fn put(http: &mut Http<TcpStream>, campaign: &str, changes: &Value) -> u64 {
+    let made = ok(http.put(&format!("/v1/campaigns/{campaign}"), &plan(campaign, changes)));
+    made["number"].as_u64().expect("a number")
+}
+
+/// Asks for so many bids.
+fn ask(http: &mut Http<TcpStream>, number: u64, ids: std::ops::Range<u64>) -> Vec<Value> {
+    let requests: Vec<Value> = ids.map(|id| json!({"id": id, "campaign": number})).collect();
+    let answer = ok(http.post("/v1/bids", &json!({"requests": requests})));
+    answer["bids"].as_array().expect("a list").clone()
+}
+
+/// Asks until there is a bid.
+fn bid(http: &mut Http<TcpStream>, number: u64) -> Value {
+    let mut id = 0;
+    wait_for("there is a bid", || {
+        id += 1;
+        ask(http, number, id..id + 1).pop().filter(|bid| bid["token"].is_string())
+    })
+}
+
+fn win(http: &mut Http<TcpStream>, bid: &Value, price: u64) -> String {
+    let wins = json!({"wins": [{"token": bid["token"], "price_micros": price}]});
+    ok(http.post("/v1/wins", &wins))["outcomes"][0].as_str().expect("a word").to_owned()
+}
+
+fn balance(http: &mut Http<TcpStream>, account: &str) -> (u64, u64) {
+    let account = ok(http.get(&format!("/v1/accounts/{account}")));
+    (account["balance"].as_u64().expect("a number"), account["held"].as_u64().expect("a number"))
+}
+
+fn campaign(http: &mut Http<TcpStream>, id: &str) -> Value {
+    ok(http.get(&format!("/v1/campaigns/{id}")))
+}
+
+#[test]
+fn a_win_is_paid_once_and_the_rest_returns() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path()));
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    assert_eq!(offered["price_micros"], 1_000);
+    assert_eq!(win(&mut http, &offered, 1_001), "price_above_bid");
+    assert_eq!(win(&mut http, &offered, 700), "taken");
+    assert_eq!(win(&mut http, &offered, 700), "duplicate");
+    let mut forged = offered["token"].as_str().expect("a token").to_owned();
+    forged.replace_range(20..22, if &forged[20..22] == "00" { "01" } else { "00" });
+    assert_eq!(win(&mut http, &json!({"token": forged}), 700), "token_invalid");
+    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 700);
+    wait_for("it is settled", || {
+        let settled = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
+        (settled == ((FUNDS - 700, 0), (700, 0))).then_some(())
+    });
+    assert_eq!(win(&mut http, &offered, 700), "late", "its lease is settled");
+    assert!(server.terminate().status.success());
+    let audited = audit(&folder.path().join("data"));
+    assert!(audited.status.success(), "{audited}");
+}
+
+/// Bids, wins and kills: what was answered as taken is paid, and nothing else; what bids reserved returns.
+#[test]
+fn wins_that_were_taken_are_paid_over_kills() {
+    let folder = folder();
+    let settings = settings(folder.path());
+    let mut server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({}));
+    let (mut taken, mut unknown) = (0, 0);
+    for round in 0..4 {
+        let mut offered = vec![bid(&mut http, number)];
+        for step in 0..20 {
+            let first = 1_000 * (round + 1) + step * 10;
+            offered
+                .extend(ask(&mut http, number, first..first + 10).into_iter().filter(|bid| bid["token"].is_string()));
+        }
+        let late = offered.split_off(offered.len() / 2);
+        for bid in &offered {
+            assert_eq!(win(&mut http, bid, 10), "taken");
+            taken += 1;
+        }
+        // Some of these are answered before the kill, others are not, or do not arrive.
+        let wins: Vec<Value> = late.iter().map(|bid| json!({"token": bid["token"], "price_micros": 10})).collect();
+        let mut other = connect(&server);
+        let sender = std::thread::spawn(move || {
+            wins.iter().take_while(|win| other.post("/v1/wins", &json!({"wins": [win]})).is_ok()).count()
+        });
+        server.kill();
+        sender.join().expect("the sender ends with the connection");
+        server = Server::start(&settings);
+        http = connect(&server);
+        // A win of a bid of the killed process, sent again.
+        for bid in &late {
+            match &*win(&mut http, bid, 10) {
+                "taken" | "duplicate" => taken += 1,
+                "late" => unknown += 1,
+                other => panic!("a win is {other}"),
+            }
+        }
+    }
+    assert!(taken > 40, "{taken} were taken");
+    let (spent, left) = wait_for("all is settled", || {
+        let ((left, held), (spent, _)) = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
+        (held == 0).then_some((spent, left))
+    });
+    assert_eq!(spent + left, FUNDS);
+    assert!((10 * taken..=10 * (taken + unknown)).contains(&spent), "{spent} for {taken} and {unknown}");
+    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], spent);
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn a_budget_is_never_overspent_and_a_plan_is_changed_while_it_runs() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path()));
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", 10_000);
+    // The plan may have more than the account.
+    let number = put(&mut http, "shoes", &json!({"budget_micros": 50_000}));
+    let mut won = 0;
+    let mut id = 0;
+    wait_for("the account is spent", || {
+        for bid in ask(&mut http, number, id..id + 50).into_iter().filter(|bid| bid["token"].is_string()) {
+            won += u64::from(win(&mut http, &bid, 1_000) == "taken");
+        }
+        id += 50;
+        (won == 10).then_some(())
+    });
+    wait_for("it is said why", || {
+        (campaign(&mut http, "shoes")["pace"]["stopped"] == "insufficient_funds").then_some(())
+    });
+    wait_for("it is settled", || (balance(&mut http, "campaign:shoes") == (0, 0)).then_some(()));
+    assert_eq!(balance(&mut http, "spend:shoes").0, 10_000);
+
+    fund(&mut http, "hats", FUNDS);
+    let number = put(&mut http, "hats", &json!({"version": 5}));
+    bid(&mut http, number);
+    put(&mut http, "hats", &json!({"version": 7, "paused": true}));
+    wait_for("nothing is bid", || (ask(&mut http, number, 1..2)[0]["no_bid"] == "not_in_flight").then_some(()));
+    let older = plan("hats", &json!({"version": 6}));
+    assert_eq!(said(http.put("/v1/campaigns/hats", &older)), "409 campaign_version_stale");
+    ok(http.delete("/v1/campaigns/hats"));
+    wait_for("it is gone", || (said(http.get("/v1/campaigns/hats")) == "404 campaign_not_found").then_some(()));
+    wait_for("nobody knows it", || (ask(&mut http, number, 1..2)[0]["no_bid"] == "campaign_unknown").then_some(()));
+    assert_eq!(balance(&mut http, "campaign:hats"), (FUNDS, 0));
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn who_may_not_is_refused_and_what_cannot_be_is_said() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path()));
+    let mut http = connect(&server);
+    fund(&mut http, "hats", FUNDS);
+    fund(&mut http, "shoes", FUNDS);
+    put(&mut http, "shoes", &json!({}));
+    let (mut exchange, mut planner) = (over(&server, "a-token-that-may-bid"), over(&server, "a-token-of-a-planner"));
+    assert_eq!(said(exchange.put("/v1/campaigns/hats", &plan("hats", &json!({})))), "403 forbidden");
+    assert_eq!(said(exchange.get("/v1/campaigns/shoes")), "403 forbidden");
+    let number = put(&mut planner, "hats", &json!({}));
+    assert_eq!(said(planner.put("/v1/campaigns/shoes", &plan("shoes", &json!({})))), "403 forbidden");
+    let requests = json!({"requests": [{"id": 1, "campaign": number}]});
+    assert_eq!(said(planner.post("/v1/bids", &requests)), "403 forbidden");
+    bid(&mut exchange, number);
+    let listed = ok(planner.get("/v1/campaigns"));
+    let ids: Vec<&str> =
+        listed["campaigns"].as_array().expect("a list").iter().filter_map(|of| of["id"].as_str()).collect();
+    assert_eq!(ids, ["hats"], "those that the caller may look at");
+    for (field, changes) in [
+        ("account", json!({"account": "wallet:dave"})),
+        ("spend", json!({"spend": "campaign:shoes"})),
+        ("budget_micros", json!({"budget_micros": 0})),
+        ("price_micros", json!({"price_micros": 0})),
+        ("zone", json!({"zone": "Mars/Base"})),
+        ("flights", json!({"flights": []})),
+        ("flights", json!({"flights": [{"starts_ms": 2, "ends_ms": 2}]})),
+        ("strategy", json!({"strategy": {"name": "evn"}})),
+        ("frequency", json!({"frequency": {"bids_max": 0, "window_s": 60}})),
+    ] {
+        let answer = http.put("/v1/campaigns/hats", &plan("hats", &changes)).expect("the door answers");
+        assert_eq!(
+            (answer.status, answer.code(), &answer.body["field"]),
+            (422, "campaign_plan_invalid", &json!(field))
+        );
+    }
+    assert_eq!(said(http.put("/v1/campaigns/a%20b", &plan("hats", &json!({})))), "422 campaign_id_invalid");
+    assert_eq!(said(http.post("/v1/bids", &json!({"requests": []}))), "422 bids_invalid");
+    assert_eq!(said(http.delete("/v1/campaigns/none")), "404 campaign_not_found");
+    assert!(server.terminate().status.success());
+}
