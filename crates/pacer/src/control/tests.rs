@@ -1,1 +1,178 @@
+//! What is leased for which worker, and what becomes of leases, as cases. What holds in every order is the simulation's.
 
+use tidegate_machines::ShardIndex;
+
+use super::*;
+use crate::bidder::{NoBid, Retired, Used};
+use crate::machine::{CampaignView, Spending};
+use crate::plan::{Flight, Plan, StrategyChoice};
+use crate::units::PriceMicros;
+
+const NOW: TimeMs = TimeMs(1_795_000_000_000);
+const SETTINGS: ControlSettings = ControlSettings { workers: 2, lease_ms: 1_000, win_deadline_ms: 5_000 };
+
+fn view(budget: u64) -> CampaignView {
+    let plan = Plan {
+        version: 1,
+        account: "campaign:shoes".into(),
+        spend: "spend:shoes".into(),
+        budget_micros: BudgetMicros(budget),
+        daily_micros: None,
+        zone: "UTC".into(),
+        flights: vec![Flight { starts_ms: NOW.0 - 1_000, ends_ms: NOW.0 + 100_000 }],
+        price_micros: PriceMicros(100),
+        strategy: StrategyChoice { name: "as_fast_as_possible".into(), parameters: BTreeMap::new() },
+        paused: false,
+        keys: Vec::new(),
+        frequency: None,
+    };
+    let spending = Spending::default();
+    CampaignView { id: "shoes".into(), number: 7, plan, changed: 1, is_ended: false, leases: 0, spending }
+}
+
+fn control(budget: u64) -> Control {
+    let mut control = Control::new(SETTINGS);
+    control.learn(view(budget));
+    // A bidder's first report says since when rates are measured.
+    (0..2).for_each(|worker| control.absorb(worker, Report::default(), NOW));
+    control
+}
+
+fn at(ms: u64) -> TimeMs {
+    TimeMs(NOW.0 + ms)
+}
+
+/// A worker has turned so many requests away, because it had no lease.
+fn turned_away(control: &mut Control, worker: u16, requests: u32, now: TimeMs) {
+    let mut no_bids = [0; NoBid::ALL.len()];
+    no_bids[NoBid::NoLease as usize] = requests;
+    let used = vec![Used { campaign: 7, no_bids, ..Used::default() }];
+    control.absorb(worker, Report { used, now, ..Report::default() }, now);
+}
+
+fn lease(counter: u64, amount: u64) -> LeaseView {
+    LeaseView {
+        id: LeaseId::new(ShardIndex(0), counter),
+        campaign: 7,
+        amount: BudgetMicros(amount),
+        spent: BudgetMicros::ZERO,
+        opened: NOW,
+        is_closed: false,
+    }
+}
+
+/// Leases what is wanted of a worker, up to the ledger.
+fn grant(control: &mut Control, worker: u16, counter: u64, now: TimeMs) -> LeaseView {
+    let wanted = control.wanted(now);
+    let (_, wanted) = *wanted.iter().find(|(of, _)| *of == worker).expect("money is wanted");
+    let opened = lease(counter, wanted.amount.0);
+    control.opened(worker, wanted, Ok(opened), now);
+    assert_eq!(control.to_hold().len(), 1, "its money is to be held");
+    control.held(opened.id, now);
+    opened
+}
+
+#[test]
+fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids() {
+    let mut control = control(10_000_000);
+    assert!(control.wanted(NOW).is_empty(), "nobody asks");
+    turned_away(&mut control, 1, 100, at(20));
+    let wanted = control.wanted(at(20));
+    assert_eq!(wanted.len(), 1);
+    let (worker, LeaseWanted { campaign, amount, .. }) = wanted[0];
+    assert_eq!((worker, campaign), (1, 7));
+    // A hundred requests of 100 micros in 20 ms are 500,000 a second; a tenth of that is believed at first.
+    assert!((20_000..=500_000).contains(&amount.0), "{amount}");
+    assert!(control.wanted(at(21)).is_empty(), "it is on its way");
+    control.opened(1, wanted[0].1, Ok(lease(1, amount.0)), at(22));
+    assert!(control.take_updates(at(22))[1].grants.is_empty(), "it is not held yet");
+    control.held(lease(1, 0).id, at(23));
+    let updates = control.take_updates(at(23));
+    assert_eq!((updates[0].grants.len(), updates[1].grants.len()), (0, 1), "one worker has it");
+}
+
+#[test]
+fn a_lease_is_settled_when_its_last_bid_can_win_no_more() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let opened = grant(&mut control, 0, 1, at(20));
+    let retired = vec![Retired { lease: opened.id, bids: 3, at: at(500) }];
+    control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
+    assert!(control.due(at(5_500)).is_empty(), "its deadline");
+    assert_eq!(control.due(at(5_501)), [opened.id]);
+    let closed = LeaseView { spent: BudgetMicros(70), is_closed: true, ..opened };
+    control.closed(&[closed]);
+    assert_eq!(control.closing(), [opened.id], "until the ledger has it");
+    let settlement = control.settlement(&closed).expect("it is known");
+    assert_eq!((settlement.spent.0, &*settlement.money.account), (70, "campaign:shoes"));
+    control.settled(&[opened.id]);
+    assert_eq!(control.leases(), 0);
+}
+
+#[test]
+fn a_lease_without_a_bid_is_settled_at_once() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let opened = grant(&mut control, 0, 1, at(20));
+    let retired = vec![Retired { lease: opened.id, bids: 0, at: at(500) }];
+    control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
+    assert_eq!(control.due(at(500)), [opened.id]);
+}
+
+#[test]
+fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let (_, wanted) = control.wanted(at(20))[0];
+    control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
+    control.not_held(lease(1, 0).id, Stopped::NoFunds, BudgetMicros(150), at(20));
+    assert!(control.take_updates(at(20)).iter().all(|update| update.grants.is_empty()));
+    assert_eq!(control.due(at(20)), [lease(1, 0).id], "its record is closed");
+    assert_eq!(control.live()[&7].stopped, Some(Stopped::NoFunds));
+    turned_away(&mut control, 0, 10, at(40));
+    assert!(control.wanted(at(40)).is_empty(), "not at once");
+    turned_away(&mut control, 0, 10, at(300));
+    let again = control.wanted(at(300));
+    assert!(again[0].1.amount.0 <= 150, "no more than there was: {:?}", again[0].1);
+}
+
+#[test]
+fn a_plan_that_stops_a_campaign_takes_its_leases_and_grants_none() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    grant(&mut control, 0, 1, at(20));
+    control.take_updates(at(20));
+    turned_away(&mut control, 1, 10, at(30));
+    let (_, wanted) = control.wanted(at(30))[0];
+    control.opened(1, wanted, Ok(lease(2, 400)), at(30));
+    let mut paused = view(10_000_000);
+    paused.plan.paused = true;
+    control.learn(paused);
+    let updates = control.take_updates(at(40));
+    assert!(updates.iter().all(|update| update.revoked == [7] && update.aims.len() == 1));
+    control.held(lease(2, 0).id, at(41));
+    assert!(control.take_updates(at(41))[1].grants.is_empty(), "it was opened by the plan before");
+    assert!(control.due(at(41)).contains(&lease(2, 0).id), "and goes back");
+}
+
+#[test]
+fn a_lease_that_nothing_is_bid_on_is_given_back() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    grant(&mut control, 0, 1, at(20));
+    assert!(control.take_updates(at(5_000))[0].revoked.is_empty());
+    assert_eq!(control.take_updates(at(5_100))[0].revoked, [7]);
+}
+
+#[test]
+fn an_update_that_did_not_arrive_comes_before_later_ones() {
+    let mut control = control(10_000_000);
+    let lost = control.take_updates(NOW).remove(0);
+    assert_eq!(lost.aims.len(), 1);
+    let mut second = view(5);
+    second.number = 9;
+    control.learn(second);
+    control.put_back(0, lost);
+    let numbers: Vec<u32> = control.take_updates(NOW)[0].aims.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [7, 9]);
+}
