@@ -7,7 +7,10 @@ use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A server that says nothing to a Hello for so long is stuck, or no pacer.
+const GREETING_MAX: Duration = Duration::from_secs(10);
 
 pub struct Connection {
     socket: TcpStream,
@@ -25,7 +28,8 @@ impl Connection {
         let mut socket = std::net::TcpStream::connect(address)
             .with_context(|| format!("could not connect to {address}: does a pacer listen there?"))?;
         socket.set_nodelay(true)?;
-        protocol.greet(&mut socket)?;
+        socket.set_read_timeout(Some(GREETING_MAX))?;
+        protocol.greet(&mut socket).with_context(|| format!("{address} did not let us in"))?;
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket: TcpStream::from_std(socket),

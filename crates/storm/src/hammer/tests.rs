@@ -83,6 +83,11 @@ fn answer(frame: &[u8], manner: Manner, out: &mut Vec<u8>) -> bool {
             encode_reply(out, request.correlation, reply_frame::Body::Welcome(proto::Welcome::default()));
             return true;
         }
+        BodyRef::Hello { .. } => {
+            let error = proto::Error { code: "unauthorized".into(), ..Default::default() };
+            encode_reply(out, request.correlation, reply_frame::Body::Error(error));
+            return true;
+        }
         BodyRef::Room(room) => room,
         other => panic!("{other:?}"),
     };
@@ -182,6 +187,8 @@ fn what_is_wrong_is_said() {
     assert!(error(Manner::Leaving).contains("the server closed the connection"), "{}", error(Manner::Leaving));
     assert!(error(Manner::Confused).contains("the correlation of no open request"));
     assert_eq!(error(Manner::Refusing), "the server said room_unknown: because");
+    let wrong = run(Manner::Ready, &mut frames().with_token(Some("wrong".to_owned()))).err().expect("it fails");
+    assert!(format!("{wrong:#}").contains("did not let us in: the server did not welcome us"), "{wrong:#}");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let target = Target { address: nobody, processor_time: &|| Ok(Duration::ZERO) };
     let error = measure(&target, Load::default(), &mut frames()).err().expect("nobody listens there");

@@ -89,6 +89,7 @@ fn key(campaign: u32) -> String {
 }
 
 /// Packets as calls of the script.
+#[derive(Clone)]
 pub struct Packets {
     requests: Vec<Vec<u8>>,
     next: usize,

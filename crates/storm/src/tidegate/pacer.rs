@@ -8,14 +8,17 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_wire::proto::AccountKind;
 
 /// What each campaign may spend, in millionths: more than any run can.
-const BUDGET_MICROS: u64 = 1_000_000_000_000_000;
+const BUDGET_MICROS: u64 = 100_000_000_000_000;
 /// What a campaign bids for one impression.
 const PRICE_MICROS: u32 = 2_500;
 /// What the campaigns' accounts are counted in.
 const ASSET: &str = "usd_micros";
+/// Connections by which campaigns are reloaded: a plan is durable when it is taken, and they share a sync.
+const RELOADERS: u32 = 8;
 /// Where their money comes from, and where it goes. The names of the accounts begin as `[pacing]` says by default.
 const SOURCE: &str = "source:advertisers";
 const SPEND: &str = "spend:bench";
@@ -38,19 +41,41 @@ impl CampaignSet {
         let others = [(SOURCE, AccountKind::Source), (SPEND, AccountKind::Collector)];
         session.open_all(others.into_iter().chain(wallets), ASSET)?;
         session.fund(SOURCE, &accounts, BUDGET_MICROS)?;
-        self.tell(http, 1)
+        let mut caller = Caller::open(http)?;
+        Ok(Campaigns((1..=self.count).map(|campaign| self.put(&mut caller, campaign, 1)).collect::<Result<_>>()?))
     }
 
-    /// Gives all campaigns a plan of this version, one after the other.
-    pub fn tell(self, http: SocketAddr, version: u64) -> Result<Campaigns> {
-        let mut caller = Caller::open(http)?;
-        let numbers = (1..=self.count).map(|campaign| {
-            let path = format!("/v1/campaigns/bench-{campaign}");
-            let answer = caller.put(&path, &self.plan(campaign, version))?;
-            let number = answer["number"].as_u64().and_then(|number| u32::try_from(number).ok());
-            number.with_context(|| format!("PUT {path} was answered without a number: {answer}"))
-        });
-        Ok(Campaigns(numbers.collect::<Result<_>>()?))
+    /// Gives all campaigns new plans, again and again, until `is_over`: how many plans were taken.
+    pub fn reload(self, http: SocketAddr, is_over: &AtomicBool) -> Result<u64> {
+        std::thread::scope(|scope| {
+            let reloaders: Vec<_> = (0..RELOADERS)
+                .map(|first| scope.spawn(move || self.reload_each(http, first + 1, RELOADERS as usize, is_over)))
+                .collect();
+            reloaders.into_iter().map(|reloader| reloader.join().expect("a reloader does not panic")).sum()
+        })
+    }
+
+    /// The same for each `step`th campaign from `first` on.
+    fn reload_each(self, http: SocketAddr, first: u32, step: usize, is_over: &AtomicBool) -> Result<u64> {
+        let (mut caller, mut taken) = (Caller::open(http)?, 0);
+        for version in 2.. {
+            for campaign in (first..=self.count).step_by(step) {
+                if is_over.load(Ordering::Relaxed) {
+                    return Ok(taken);
+                }
+                self.put(&mut caller, campaign, version)?;
+                taken += 1;
+            }
+        }
+        unreachable!("versions do not come to an end")
+    }
+
+    /// Gives a campaign a plan of this version; the campaign's number.
+    fn put(self, caller: &mut Caller, campaign: u32, version: u64) -> Result<u32> {
+        let path = format!("/v1/campaigns/bench-{campaign}");
+        let answer = caller.put(&path, &self.plan(campaign, version))?;
+        let number = answer["number"].as_u64().and_then(|number| u32::try_from(number).ok());
+        number.with_context(|| format!("PUT {path} was answered without a number: {answer}"))
     }
 
     /// What is wanted of a campaign. A new version also changes the price.
