@@ -45,6 +45,7 @@
 //! | `queue_calls` | what every door of the queues does alike |
 //! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
+//! | `pacer_calls` | what every door of the pacer says alike |
 //! | `pacer_http` | campaigns, bids and wins behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |

@@ -1,11 +1,7 @@
 //! What both doors of the pacer say: rights, and outcomes.
 
 use tidegate_pacer::machine::WinOutcome;
-use tidegate_shard::Unavailable;
 use tidegate_wire::pacer::NoticeOutcome;
-
-use crate::binary::Refused;
-use crate::json::Problem;
 
 /// How grants name the pacer: `room:pacer:write:bids`.
 pub const BIDS: &str = "pacer";
@@ -21,9 +17,4 @@ pub const fn outcome_of(outcome: WinOutcome) -> (&'static str, NoticeOutcome) {
         // The lease has not so much: the token is one that this server has not made.
         WinOutcome::Unfunded => ("token_invalid", NoticeOutcome::TokenInvalid),
     }
-}
-
-/// Why the shards do not answer.
-pub fn unavailable(why: Unavailable) -> Refused {
-    Problem::from(why).into()
 }

@@ -27,7 +27,8 @@ use tidegate_wire::pacer::{
 use crate::auth::{Action, Identity};
 use crate::binary::Refused;
 use crate::binary::frames::{Answers, Frames, PACER_FAMILY, RoomCost};
-use crate::pacer_calls::{BIDS, outcome_of, unavailable};
+use crate::json::Problem;
+use crate::pacer_calls::{BIDS, outcome_of};
 
 /// Bid requests whose answers are as much work of the port as a frame.
 const BIDS_PER_WORK: usize = 16;
@@ -135,7 +136,7 @@ impl PacerFrames {
                 let Packet { token, outcomes, failed, .. } = self.packets.remove(number);
                 let answer = match failed {
                     // Which of them count is unknown: they are to be sent again, and count once.
-                    Some(why) => Err(unavailable(why)),
+                    Some(why) => Err(Problem::from(why).into()),
                     None => Ok(written(&outcomes)),
                 };
                 self.answers.push((token, answer));

@@ -29,7 +29,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 ];
 
 /// Our crates, as their lines name them.
-const CRATES: [&str; 22] = [
+const CRATES: [&str; 23] = [
     "tidegate",
     "tidegate_backup",
     "tidegate_broker",
