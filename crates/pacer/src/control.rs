@@ -117,7 +117,7 @@ impl Control {
 
     /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
     pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
-        for (number, tracked) in &self.campaigns {
+        for (number, tracked) in &mut self.campaigns {
             for worker in tracked.idle(self.settings, now) {
                 self.updates[usize::from(worker)].revoked.push(*number);
             }
@@ -180,7 +180,7 @@ impl Control {
         match opened {
             Ok(lease) => {
                 let LeaseView { campaign, amount, opened, .. } = lease;
-                let known = Known { campaign, worker, amount, opened, stage: Stage::Opened };
+                let known = Known { campaign, worker, amount, day: wanted.day, opened, stage: Stage::Opened };
                 assert!(self.leases.insert(lease.id, known).is_none(), "a lease is opened once");
             }
             Err(why) => {

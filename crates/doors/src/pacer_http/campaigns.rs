@@ -53,6 +53,15 @@ pub struct CampaignPutBody {
     version: u64,
 }
 
+/// A campaign has ended.
+#[derive(Serialize, ToSchema)]
+pub struct CampaignEndedBody {
+    /// Its id.
+    id: Box<str>,
+    /// Nothing more is bid on it.
+    ended: bool,
+}
+
 /// List campaigns
 ///
 /// Those that the caller may look at.
@@ -181,7 +190,7 @@ pub async fn put_campaign(
     path = "/v1/campaigns/{id}",
     tag = "pacer",
     params(("id" = inline(String), Path, description = "Campaign", example = "shoes", min_length = 1, max_length = 64)),
-    responses((status = 204, description = "It has ended"), RoomProblems)
+    responses((status = 200, description = "It has ended", body = CampaignEndedBody), RoomProblems)
 )]
 pub async fn delete_campaign(
     State(served): State<Served>,
@@ -190,8 +199,6 @@ pub async fn delete_campaign(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     check_right(&caller, Action::Write, &id)?;
-    served.ask(shard_of(&id, served.shards), Command::Delete { id }).await?;
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
+    served.ask(shard_of(&id, served.shards), Command::Delete { id: id.clone() }).await?;
+    Ok(json(StatusCode::OK, &CampaignEndedBody { id, ended: true }))
 }

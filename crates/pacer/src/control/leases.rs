@@ -19,6 +19,8 @@ pub(super) struct Known {
     pub campaign: u32,
     pub worker: u16,
     pub amount: BudgetMicros,
+    /// For whose cap it counts.
+    pub day: i32,
     pub opened: TimeMs,
     pub stage: Stage,
 }
@@ -79,7 +81,7 @@ impl Control {
         let until = TimeMs(now.0 + self.settings.win_deadline_ms);
         let stage = if lease.is_closed { Stage::Closing } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
-        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, opened, stage });
+        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, opened, stage });
     }
 
     /// Leases whose money is to be held.
@@ -92,7 +94,7 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        let (campaign, worker, amount) = (known.campaign, known.worker, known.amount);
+        let (campaign, worker, amount, day) = (known.campaign, known.worker, known.amount, known.day);
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
         if is_stopped {
             // The plan has changed since it was asked for.
@@ -106,7 +108,7 @@ impl Control {
             self.updates[other].grants.push(Grant { campaign, lease, amount });
         }
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
-            tracked.granted(worker, lease, amount, now);
+            tracked.granted(worker, (lease, amount, day), now);
         }
     }
 

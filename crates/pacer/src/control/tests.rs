@@ -176,3 +176,20 @@ fn an_update_that_did_not_arrive_comes_before_later_ones() {
     let numbers: Vec<u32> = control.take_updates(NOW)[0].aims.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, [7, 9]);
 }
+
+#[test]
+fn a_lease_of_a_day_that_is_over_is_given_back_where_days_have_caps() {
+    let midnight = TimeMs((NOW.0 / 86_400_000 + 1) * 86_400_000);
+    for (daily, is_revoked) in [(None, false), (Some(BudgetMicros(1_000_000)), true)] {
+        let mut control = control(10_000_000);
+        let mut capped = view(10_000_000);
+        capped.plan.daily_micros = daily;
+        capped.plan.flights[0].ends_ms = midnight.0 + 1_000_000;
+        control.learn(capped);
+        let before = TimeMs(midnight.0 - 50);
+        turned_away(&mut control, 0, 10, before);
+        grant(&mut control, 0, 1, before);
+        assert!(control.take_updates(before)[0].revoked.is_empty());
+        assert_eq!(control.take_updates(midnight)[0].revoked == [7], is_revoked, "{daily:?}");
+    }
+}

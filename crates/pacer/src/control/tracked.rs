@@ -114,6 +114,8 @@ struct OnWorker {
     left: BudgetMicros,
     amount: BudgetMicros,
     granted: TimeMs,
+    /// For whose cap it counts.
+    day: i32,
     /// When something was bid, or would have been with a lease.
     wished: Option<TimeMs>,
     /// What was bid since the last round, and what would have been.
@@ -265,22 +267,27 @@ impl Tracked {
         wanted
     }
 
-    /// Leases that are to be given back: nothing was bid on them for long, or they are old.
-    pub fn idle(&self, settings: ControlSettings, now: TimeMs) -> Vec<u16> {
+    /// Leases that are to be given back: nothing was bid on them for long, or their day is over, and what is bid would
+    /// come on top of the cap of the next one.
+    pub fn idle(&mut self, settings: ControlSettings, now: TimeMs) -> Vec<u16> {
+        if self.workers.iter().all(|on_worker| on_worker.lease.is_none()) {
+            return Vec::new();
+        }
         let idle_ms = settings.lease_ms * IDLE_LEASES;
+        let today = self.view.plan.daily_micros.map(|_| self.day(now).number);
         let is_idle = |on_worker: &OnWorker| {
-            on_worker.lease.is_some()
-                && now.0.saturating_sub(on_worker.granted.0) > idle_ms
-                && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms)
+            let is_unused = now.0.saturating_sub(on_worker.granted.0) > idle_ms
+                && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms);
+            on_worker.lease.is_some() && (is_unused || today.is_some_and(|today| today != on_worker.day))
         };
         let numbered = self.workers.iter().enumerate();
         numbered.filter(|(_, on_worker)| is_idle(on_worker)).map(|(worker, _)| worker as u16).collect()
     }
 
-    pub fn granted(&mut self, worker: u16, lease: LeaseId, amount: BudgetMicros, now: TimeMs) {
+    pub fn granted(&mut self, worker: u16, (lease, amount, day): (LeaseId, BudgetMicros, i32), now: TimeMs) {
         let on_worker = &mut self.workers[usize::from(worker)];
         (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), amount, amount);
-        (on_worker.granted, on_worker.is_asked) = (now, false);
+        (on_worker.granted, on_worker.is_asked, on_worker.day) = (now, false, day);
         (self.refused, self.available) = (None, None);
     }
 
