@@ -1,4 +1,5 @@
-//! What is leased for which worker, and what becomes of leases, as cases. What holds in every order is the simulation's.
+//! What is leased for which worker, and what becomes of leases, as cases. The simulation holds what is so in every
+//! order.
 
 use tidegate_machines::ShardIndex;
 

@@ -13,9 +13,12 @@ const DEADLINE_MS: u64 = 1_000;
 const FUNDS: u64 = 1_000_000;
 
 fn settings(folder: &Path) -> Settings {
-    let services = "[[service]]\nname = \"exchange\"\ntoken = \"a-token-that-may-bid\"\ngrants = [\"room:pacer:write:*\"]\n\
-                    [[service]]\nname = \"planner\"\ntoken = \"a-token-of-a-planner\"\n\
-                    grants = [\"room:campaigns:write:hats*\", \"room:campaigns:read:hats*\"]\n";
+    let services = [
+        "[[service]]\nname = \"exchange\"\ntoken = \"a-token-that-may-bid\"\ngrants = [\"room:pacer:write:*\"]\n",
+        "[[service]]\nname = \"planner\"\ntoken = \"a-token-of-a-planner\"\n",
+        "grants = [\"room:campaigns:write:hats*\", \"room:campaigns:read:hats*\"]\n",
+    ]
+    .concat();
     let sections = format!("[pacing]\nshards = 2\nlease_ms = 200\nwin_deadline_ms = {DEADLINE_MS}\n\n{services}");
     Settings { sections, ..Settings::new(folder) }
 }
