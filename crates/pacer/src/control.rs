@@ -23,13 +23,13 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 
 use crate::bidder::{Aim, Report, Throttled, Update};
-use crate::machine::{CampaignView, LeaseId, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::units::BudgetMicros;
 
 pub use leases::{Money, Settlement};
 pub use tracked::{Live, Stopped};
 
-use leases::{Known, Stage};
+use leases::{Known, Leases, Stage};
 use tracked::Tracked;
 
 /// How the pacer is set.
@@ -47,7 +47,7 @@ pub struct ControlSettings {
 pub struct Control {
     settings: ControlSettings,
     campaigns: BTreeMap<u32, Tracked>,
-    leases: BTreeMap<LeaseId, Known>,
+    leases: Leases,
     /// For each worker.
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
@@ -62,7 +62,7 @@ impl Control {
         Control {
             settings,
             campaigns: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            leases: Leases::default(),
             updates,
             ended: BTreeSet::new(),
             unknown: 0,
@@ -143,8 +143,7 @@ impl Control {
 
     /// Ended campaigns without leases, which no bidder bids for.
     pub fn take_ended(&mut self) -> Vec<u32> {
-        let leased: BTreeSet<u32> = self.leases.values().map(|known| known.campaign).collect();
-        let over: Vec<u32> = self.ended.difference(&leased).copied().collect();
+        let over: Vec<u32> = self.ended.iter().filter(|number| !self.leases.has_of(**number)).copied().collect();
         over.iter().for_each(|number| {
             self.ended.remove(number);
             self.campaigns.remove(number);
@@ -181,7 +180,7 @@ impl Control {
             Ok(lease) => {
                 let LeaseView { campaign, amount, opened, .. } = lease;
                 let known = Known { campaign, worker, amount, day: wanted.day, opened, stage: Stage::Opened };
-                assert!(self.leases.insert(lease.id, known).is_none(), "a lease is opened once");
+                self.leases.insert(lease.id, known);
             }
             Err(why) => {
                 if let Some(tracked) = self.campaigns.get_mut(&wanted.campaign) {

@@ -478,6 +478,20 @@ impl Machine for Campaigns {
         }
     }
 
+    fn apply(&mut self, event: &Event, at: Place) {
+        match &event.what {
+            // They were judged just now, one by one. What must hold is asserted where they are folded in.
+            won @ What::Won { .. } if at.sequence.0 > self.sequence && event.at >= self.time => {
+                (self.sequence, self.time) = (at.sequence.0, event.at);
+                self.fold(won, event.at);
+            }
+            _ => {
+                let applied = self.apply_checked(event, at);
+                applied.unwrap_or_else(|mismatch| panic!("a decided event: {mismatch}"));
+            }
+        }
+    }
+
     fn apply_checked(&mut self, event: &Event, at: Place) -> Result<(), Mismatch> {
         if at.sequence.0 <= self.sequence || event.at < self.time || !self.follows(&event.what) {
             return Err(Mismatch(Box::new(event.clone())));

@@ -23,7 +23,7 @@ use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Bidders, Held, Keeper, LiveTable, Settled, Shards, Treasury};
-use tidegate_pacer::machine::{Allowed, Campaigns, Command, Outcome, WinOutcome};
+use tidegate_pacer::machine::{Allowed, Campaigns, Command, LeaseId, Outcome, WinOutcome};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
 use tidegate_pacer::token::{TOKEN_BYTES, TokenKey};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
@@ -369,8 +369,8 @@ fn simulate(seed: u64) -> Result<Told, String> {
                 ));
             }
         }
-        for (campaign, held) in unfunded(&world, &made, &key) {
-            return Err(format!("campaign {campaign}: a bid was made on lease {held}, whose money is not held"));
+        if let Some((campaign, lease)) = unfunded(&world, &made, &key) {
+            return Err(format!("campaign {campaign}: a bid was made on lease {lease}, whose money is not held"));
         }
     }
     // Every answer comes again, no bid is made, and all is settled.
@@ -385,37 +385,23 @@ fn simulate(seed: u64) -> Result<Told, String> {
     if let Some((hold, (account, ..))) = bank.holds.first_key_value() {
         return Err(format!("{hold} of {account} is held for ever"));
     }
-    for campaign in 0..CAMPAIGNS {
+    for (campaign, won) in paid.iter().enumerate() {
         let spent = bank.balances.get(&*format!("spend:{campaign}")).copied().unwrap_or(0);
         let left = bank.balances[&*format!("campaign:{campaign}")];
-        if spent != paid[campaign] || left + spent != funds {
-            return Err(format!(
-                "campaign {campaign} paid {spent} for wins of {}, and has {left} of {funds}",
-                paid[campaign]
-            ));
+        if spent != *won || left + spent != funds {
+            return Err(format!("campaign {campaign} paid {spent} for wins of {won}, and has {left} of {funds}"));
         }
     }
     Ok(told)
 }
 
-/// Leases of bids of this moment whose money the bank does not hold.
-fn unfunded(world: &World, made: &[Made], key: &TokenKey) -> Vec<(usize, String)> {
-    let now = world.now.get();
-    let bank = world.bank.borrow();
-    let held: BTreeSet<&str> = bank.holds.keys().map(|hold| &**hold).collect();
+/// A bid of this moment on a lease whose money the bank does not hold.
+fn unfunded(world: &World, made: &[Made], key: &TokenKey) -> Option<(usize, LeaseId)> {
+    let (now, bank) = (world.now.get(), world.bank.borrow());
+    let held: BTreeSet<u64> = bank.holds.keys().chain(bank.over.keys()).map(|hold| lease_of(hold)).collect();
     let fresh = made.iter().rev().take_while(|bid| bid.at == now);
-    let mut missing = Vec::new();
-    for bid in fresh {
-        let lease = key.open(&bid.token).expect("it was signed").lease;
-        let ends = format!("{:016X}", lease.0);
-        // The id of a hold ends in the bits of its lease.
-        let is_held =
-            held.iter().any(|hold| lease_of(hold) == lease.0) || bank.over.keys().any(|hold| lease_of(hold) == lease.0);
-        if !is_held {
-            missing.push((bid.campaign, ends));
-        }
-    }
-    missing
+    let mut leases = fresh.map(|bid| (bid.campaign, key.open(&bid.token).expect("it was signed").lease));
+    leases.find(|(_, lease)| !held.contains(&lease.0))
 }
 
 /// The lease in the id of a hold.

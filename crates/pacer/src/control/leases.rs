@@ -5,6 +5,9 @@
 //!      └──no money───────────────────────────────────────────────────────────────▲
 //! ```
 
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 
@@ -23,6 +26,69 @@ pub(super) struct Known {
     pub day: i32,
     pub opened: TimeMs,
     pub stage: Stage,
+}
+
+/// All leases, and which of them are in which stage: looking through all of them in each round would cost more than all
+/// else.
+#[derive(Default)]
+pub(super) struct Leases {
+    all: HashMap<LeaseId, Known>,
+    opened: BTreeSet<LeaseId>,
+    /// By when no bid of them can win any more.
+    retired: BTreeSet<(TimeMs, LeaseId)>,
+    closing: BTreeSet<LeaseId>,
+}
+
+impl Leases {
+    pub fn get(&self, lease: LeaseId) -> Option<&Known> {
+        self.all.get(&lease)
+    }
+
+    pub fn insert(&mut self, lease: LeaseId, known: Known) {
+        assert!(self.all.insert(lease, known).is_none(), "a lease is opened once");
+        self.list(lease, known.stage);
+    }
+
+    /// The lease is in another stage. Returns how it was.
+    fn set(&mut self, lease: LeaseId, stage: Stage) -> Known {
+        let known = self.all.get_mut(&lease).expect("a lease is known until it is settled");
+        let before = *known;
+        known.stage = stage;
+        self.unlist(lease, before.stage);
+        self.list(lease, stage);
+        before
+    }
+
+    fn remove(&mut self, lease: LeaseId) {
+        if let Some(known) = self.all.remove(&lease) {
+            self.unlist(lease, known.stage);
+        }
+    }
+
+    fn list(&mut self, lease: LeaseId, stage: Stage) {
+        let is_new = match stage {
+            Stage::Opened => self.opened.insert(lease),
+            Stage::Granted => true,
+            Stage::Retired { until } => self.retired.insert((until, lease)),
+            Stage::Closing => self.closing.insert(lease),
+        };
+        assert!(is_new, "a lease is in one stage");
+    }
+
+    fn unlist(&mut self, lease: LeaseId, stage: Stage) {
+        let was_there = match stage {
+            Stage::Opened => self.opened.remove(&lease),
+            Stage::Granted => true,
+            Stage::Retired { until } => self.retired.remove(&(until, lease)),
+            Stage::Closing => self.closing.remove(&lease),
+        };
+        assert!(was_there, "a lease is in one stage");
+    }
+
+    /// Whether a campaign has a lease.
+    pub fn has_of(&self, campaign: u32) -> bool {
+        self.all.values().any(|known| known.campaign == campaign)
+    }
 }
 
 /// How far a lease is.
@@ -75,7 +141,8 @@ pub struct Settlement {
 impl Control {
     /// A lease that was open at the start: bids of it may have been made until now.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
-        if is_planted(Bug::LeasesForgotten) {
+        // A recovery that failed half way comes again.
+        if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
             return;
         }
         let until = TimeMs(now.0 + self.settings.win_deadline_ms);
@@ -86,22 +153,21 @@ impl Control {
 
     /// Leases whose money is to be held.
     pub fn to_hold(&self) -> Vec<Money> {
-        let opened = self.leases.iter().filter(|(_, known)| known.stage == Stage::Opened);
-        opened.filter_map(|(id, known)| self.money(*id, known)).collect()
+        self.leases.opened.iter().filter_map(|id| self.money(*id, self.leases.get(*id)?)).collect()
     }
 
     /// The money of a lease is held: a worker may bid with it.
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
-        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
+        let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        let (campaign, worker, amount, day) = (known.campaign, known.worker, known.amount, known.day);
+        let Known { campaign, worker, amount, day, .. } = known;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
         if is_stopped {
             // The plan has changed since it was asked for.
-            known.stage = Stage::Retired { until: TimeMs(0) };
+            self.leases.set(lease, Stage::Retired { until: TimeMs(0) });
             return;
         }
-        known.stage = Stage::Granted;
+        self.leases.set(lease, Stage::Granted);
         self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount });
         if is_planted(Bug::GrantedTwice) {
             let other = (usize::from(worker) + 1) % self.updates.len();
@@ -114,9 +180,7 @@ impl Control {
 
     /// The ledger does not hold the money: its account has less, or the ledger has another reason.
     pub fn not_held(&mut self, lease: LeaseId, why: Stopped, available: BudgetMicros, now: TimeMs) {
-        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
-        known.stage = Stage::Retired { until: TimeMs(0) };
-        let (campaign, worker) = (known.campaign, known.worker);
+        let Known { campaign, worker, .. } = self.leases.set(lease, Stage::Retired { until: TimeMs(0) });
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.refused(worker, why, available, now);
         }
@@ -125,14 +189,13 @@ impl Control {
     /// A worker bids no more on a lease.
     pub(super) fn retire(&mut self, worker: u16, retired: Retired) {
         let Retired { lease, bids, at } = retired;
-        let known = self.leases.get_mut(&lease).expect("a lease is known until it is settled");
-        if !is_planted(Bug::GrantedTwice) {
-            assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
-        }
         // Without bids there is nothing to wait for.
         let is_early = bids == 0 || is_planted(Bug::ClosedEarly);
         let until = if is_early { TimeMs(0) } else { TimeMs(at.0 + self.settings.win_deadline_ms) };
-        known.stage = Stage::Retired { until };
+        let known = self.leases.set(lease, Stage::Retired { until });
+        if !is_planted(Bug::GrantedTwice) {
+            assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
+        }
         if let Some(tracked) = self.campaigns.get_mut(&known.campaign) {
             tracked.retired(worker, lease);
         }
@@ -140,40 +203,37 @@ impl Control {
 
     /// Leases of which no win counts any more.
     pub fn due(&self, now: TimeMs) -> Vec<LeaseId> {
-        let is_due = |known: &Known| matches!(known.stage, Stage::Retired { until } if until < now);
-        self.leases.iter().filter(|(_, known)| is_due(known)).map(|(id, _)| *id).collect()
+        self.leases.retired.range(..(now, LeaseId(0))).map(|(_, id)| *id).collect()
     }
 
     /// They are closed in the journal.
     pub fn closed(&mut self, leases: &[LeaseView]) {
         for lease in leases {
-            let known = self.leases.get_mut(&lease.id).expect("a lease is known until it is settled");
-            known.stage = Stage::Closing;
+            self.leases.set(lease.id, Stage::Closing);
         }
     }
 
     /// Leases that are closed and not settled: their closing is asked for again, for what was spent of them.
     pub fn closing(&self) -> Vec<LeaseId> {
-        let closing = self.leases.iter().filter(|(_, known)| known.stage == Stage::Closing);
-        closing.map(|(id, _)| *id).collect()
+        self.leases.closing.iter().copied().collect()
     }
 
     /// What the ledger is to be told of a lease that is closed.
     pub fn settlement(&self, lease: &LeaseView) -> Option<Settlement> {
-        let known = self.leases.get(&lease.id)?;
+        let known = self.leases.get(lease.id)?;
         Some(Settlement { money: self.money(lease.id, &Known { opened: lease.opened, ..*known })?, spent: lease.spent })
     }
 
     /// The ledger has what was spent, and the journal says so.
     pub fn settled(&mut self, leases: &[LeaseId]) {
         for lease in leases {
-            self.leases.remove(lease);
+            self.leases.remove(*lease);
         }
     }
 
     /// How many leases are not settled.
     pub fn leases(&self) -> usize {
-        self.leases.len()
+        self.leases.all.len()
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {

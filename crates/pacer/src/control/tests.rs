@@ -5,7 +5,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{NoBid, Retired, Used};
-use crate::machine::{CampaignView, Spending};
+use crate::machine::{CampaignView, LeaseId, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
