@@ -12,10 +12,13 @@
 mod browse;
 mod leases;
 mod messages;
+mod metrics;
 mod openapi;
 mod page;
 mod queues;
 mod schedules;
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -24,6 +27,8 @@ use tidegate_queue::{Answer, Call, QueueClient, QueueRequest};
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
 
+use self::browse::Browsing;
+pub use self::metrics::QueueHttpMetrics;
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Door, HttpRoom, Routes};
@@ -32,7 +37,12 @@ use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
-pub struct QueueHttp(pub EdgeHandle<QueueClient>);
+pub struct QueueHttp {
+    /// Asks their shards.
+    pub client: EdgeHandle<QueueClient>,
+    /// Shared by all edge threads.
+    pub metrics: QueueHttpMetrics,
+}
 
 #[derive(OpenApi)]
 #[openapi(
@@ -81,7 +91,11 @@ impl HttpRoom for QueueHttp {
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let served = RoomClient::new(door.clone(), self.0);
+        let QueueHttp { client, metrics } = *self;
+        let served = RoomClient::new(door.clone(), client);
+        // Viewers may not manage queues: no place is kept from them.
+        let places = door.stream_places(door.limits().message_streams_max, 0, metrics.message_streams);
+        let browsing = Browsing { served: served.clone(), places: Arc::new(places) };
         let queue = get(queues::read_queue)
             .put(queues::put_queue)
             .patch(queues::patch_queue)
@@ -91,7 +105,9 @@ impl HttpRoom for QueueHttp {
             .put(schedules::put_schedule)
             .delete(schedules::delete_schedule)
             .with_state(served.clone());
-        let of_queue = get(browse::list_messages).post(messages::send_messages).with_state(served.clone());
+        let of_queue = get(browse::list_messages)
+            .with_state(browsing.clone())
+            .merge(post(messages::send_messages).with_state(served.clone()));
         let message = get(messages::read_message)
             .patch(messages::reschedule_message)
             .delete(messages::cancel_message)
@@ -109,7 +125,7 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules", get(schedules::list_schedules).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules/{schedule}", schedule)
-            .route("/v1/messages", get(browse::list_all_messages).with_state(served.clone()))
+            .route("/v1/messages", get(browse::list_all_messages).with_state(browsing))
             .route("/v1/messages/{key}", message)
             .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }

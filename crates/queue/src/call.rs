@@ -1,5 +1,6 @@
 //! What is asked of a shard of queues, and what it answers.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -134,6 +135,8 @@ pub enum Read {
 pub struct Browse {
     /// Of this queue; `None` for all.
     pub queue: Option<Box<str>>,
+    /// Of which queues whoever asks may see messages: of others, nothing is read.
+    pub may_see: QueueFilter,
     /// Which keys.
     pub keys: RangeInclusive<MessageKey>,
     /// How many at most.
@@ -142,6 +145,33 @@ pub struct Browse {
     pub with_gone: bool,
     /// What happened to each, too.
     pub with_trails: bool,
+}
+
+/// Some queues, by their names.
+#[derive(Clone)]
+pub struct QueueFilter(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl QueueFilter {
+    /// Those whose names `matches` says yes to.
+    pub fn new(matches: impl Fn(&str) -> bool + Send + Sync + 'static) -> QueueFilter {
+        QueueFilter(Arc::new(matches))
+    }
+
+    /// All queues.
+    pub fn all() -> QueueFilter {
+        QueueFilter::new(|_| true)
+    }
+
+    /// Whether the queue of this name is one of them.
+    pub fn matches(&self, queue: &str) -> bool {
+        (self.0)(queue)
+    }
+}
+
+impl fmt::Debug for QueueFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueueFilter(..)")
+    }
 }
 
 /// A request for messages, which may wait.
@@ -185,6 +215,17 @@ pub struct Found {
     pub trail: Trail,
 }
 
+/// Messages of a range.
+#[derive(Clone, Debug, Default)]
+pub struct MessagePage {
+    /// Messages, in the order of their keys.
+    pub rows: Vec<Found>,
+    /// If not all were looked at that were asked for, the key from which on to ask for the others.
+    pub next: Option<MessageKey>,
+    /// How many were looked at, also of those that were not asked for.
+    pub looked_at: usize,
+}
+
 /// What is answered.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -200,8 +241,10 @@ pub enum Answer {
     Queues(Vec<(QueueView, Rates)>),
     /// Schedules in the order of their names, and whether there are more behind them.
     Standings(Vec<(Box<str>, Arc<Standing>)>, bool),
-    /// Messages; if not all were looked at that were asked for, the key from which on to ask for the others.
-    Messages(Vec<Found>, Option<MessageKey>),
+    /// The message that was asked for.
+    Message(Box<Found>),
+    /// Those of a range.
+    Page(MessagePage),
 }
 
 impl Answer {

@@ -13,7 +13,7 @@ use tidegate_runtime::placement::ShardAddresses;
 use tidegate_runtime::{Address, Client, Outgoing, Replies};
 use tidegate_shard::{Caller, Durable, Unavailable};
 
-use crate::call::{Answer, Browse, Call, Read, Receive, Received};
+use crate::call::{Answer, Browse, Call, MessagePage, Read, Receive, Received};
 use crate::protocol::QueueMessage;
 
 /// A request.
@@ -172,7 +172,7 @@ impl Client for QueueClient {
                     self.ask_all(token, (caller, &call), (Answer::Queues(Vec::new()), *limit), out);
                 }
                 (None, Call::Read(Read::Browse(Browse { limit, .. }))) => {
-                    self.ask_all(token, (caller, &call), (Answer::Messages(Vec::new(), None), *limit), out);
+                    self.ask_all(token, (caller, &call), (Answer::Page(MessagePage::default()), *limit), out);
                 }
                 (None, _) => unreachable!("only lists are asked of all shards"),
             },
@@ -236,13 +236,14 @@ fn in_order(rows: Answer, limit: usize) -> Answer {
             rows.truncate(limit);
             Answer::Queues(rows)
         }
-        Answer::Messages(mut rows, next) => {
+        Answer::Page(mut page) => {
+            let rows = &mut page.rows;
             rows.sort_by_key(|found| found.view.key);
             // What the other shards have behind the end of the shortest list comes again on the next page.
-            let end = rows.partition_point(|found| next.is_none_or(|next| found.view.key < next)).min(limit);
-            let next = rows.get(end).map(|found| found.view.key).into_iter().chain(next).min();
+            let end = rows.partition_point(|found| page.next.is_none_or(|next| found.view.key < next)).min(limit);
+            page.next = rows.get(end).map(|found| found.view.key).into_iter().chain(page.next).min();
             rows.truncate(end);
-            Answer::Messages(rows, next)
+            Answer::Page(page)
         }
         other => other,
     }
@@ -250,9 +251,11 @@ fn in_order(rows: Answer, limit: usize) -> Answer {
 
 fn joined(rows: QueueReply, more: QueueReply) -> QueueReply {
     match (rows?, more?) {
-        (Answer::Messages(mut rows, next), Answer::Messages(more, next_of_more)) => {
-            rows.extend(more);
-            Ok(Answer::Messages(rows, next.into_iter().chain(next_of_more).min()))
+        (Answer::Page(mut page), Answer::Page(more)) => {
+            page.rows.extend(more.rows);
+            page.next = page.next.into_iter().chain(more.next).min();
+            page.looked_at += more.looked_at;
+            Ok(Answer::Page(page))
         }
         (Answer::Queues(mut rows), Answer::Queues(more)) => {
             rows.extend(more);

@@ -38,7 +38,7 @@ mod walk;
 mod window;
 mod zone;
 
-pub use call::{Answer, Browse, Call, Found, Read, Receive, Received};
+pub use call::{Answer, Browse, Call, Found, MessagePage, QueueFilter, Read, Receive, Received};
 pub use client::{CallerRequest, QueueClient, QueueReply, QueueRequest, give_back};
 pub use cron::{BadSchedule, Schedule};
 pub use declared::{Declared, QueueKeys, declared};

@@ -85,8 +85,8 @@ pub struct Progress {
     done: u64,
     /// The job that it waits for, and the messages whose bodies or trail that reads.
     reads: Option<(JobId, Vec<Found>)>,
-    /// Of a list: where it goes on.
-    next: Option<MessageKey>,
+    /// Of a list: where it goes on, and how many messages were looked at for it.
+    list: Option<(Option<MessageKey>, usize)>,
 }
 
 /// What came of a command.

@@ -17,7 +17,7 @@ use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::lines::are_lines_wanted;
-use crate::http::{BodyProblems, GuardProblems};
+use crate::http::{BodyProblems, GuardProblems, OfConnection, StreamCaller};
 use crate::json::{Problem, codes, json, response};
 use crate::ledger_json::OpenCall;
 use crate::ledger_json::account::{AccountBody, KindWord};
@@ -346,6 +346,7 @@ pub async fn history<B: Backend>(
     version: Version,
     path: InPath,
     query: InQuery<HistoryQuery>,
+    OfConnection(silence): OfConnection,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -354,7 +355,8 @@ pub async fn history<B: Backend>(
     let before = before.map(Into::into);
     let times = history_time::span(from_time.as_deref(), to_time.as_deref())?;
     if are_lines_wanted(version, &headers) {
-        return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?, times).await;
+        let caller = StreamCaller::new(caller, &headers);
+        return history_lines::answer(&ledger, (caller, silence), id, before, rows_max(limit)?, times).await;
     }
     let limit = page_rows(limit)?;
     let page = history_time::page(&ledger, &caller, &id, before, limit, times).await?;
