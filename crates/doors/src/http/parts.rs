@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Promise: the next part is asked for when the connection has taken the one before. A body that lacks its last part
-//! breaks the connection: no client takes a piece for the whole.
+//! breaks the connection: no client takes a piece for the whole. When the process stops, a body ends with its last
+//! word, while there is time for its client to read that.
 //!
 //! Why a task: the time that a client takes to read must be bounded, and hyper does not look at a body while there
 //! is no room for it.
@@ -26,7 +27,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::door::Door;
 use super::silence::Silence;
-use crate::json::Problem;
+use crate::json::{Problem, codes};
 
 /// Says nothing, in lines and in events.
 const BLANK_LINE: &[u8] = b"\n";
@@ -120,7 +121,8 @@ impl Door {
         Waiting { part, counted: self.metrics.unread_bytes.clone() }
     }
 
-    /// Carries parts to a body until the last one, until the body is gone, or until they are cut.
+    /// Carries parts to a body until the last one, until the body is gone, until they are cut, or until the process
+    /// stops.
     async fn carry(
         &self,
         mut parts: impl Parts,
@@ -140,6 +142,7 @@ impl Door {
                 Carried::UpTo(problem) => Some(problem),
             },
             () = is_cut => None,
+            () = self.stopping.wait() => Some(stopping()),
         };
         let bytes = parts.last_word(problem.as_ref());
         drop(parts);
@@ -185,6 +188,12 @@ impl Door {
             }
         }
     }
+}
+
+/// Why an answer ends when the process stops. It could be too long for the time that connections get to finish.
+fn stopping() -> Problem {
+    let detail = "the server is stopping; ask again, from the last row on if there may be many";
+    Problem::new(codes::STOPPING, detail).retry_after_s(1)
 }
 
 /// How far an answer was carried.

@@ -116,3 +116,16 @@ fn who_only_sends_no_more_gets_blank_lines_and_the_end() {
     assert!(answer.ends_with("8\r\nthe end\n\r\n0\r\n\r\n"), "{answer}");
     server.stop();
 }
+
+#[test]
+fn a_stream_says_that_the_server_stops_and_breaks_off() {
+    let quiet = Quiet::default();
+    let (server, mut client) = reading(&quiet);
+    server.begin_stop();
+    let mut answer = Vec::new();
+    // The connection breaks, with an error or without.
+    let _ = client.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.contains("\"stopping\"") && !answer.ends_with("0\r\n\r\n"), "{answer}");
+    server.stop();
+}
