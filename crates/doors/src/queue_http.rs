@@ -136,6 +136,7 @@ const QUEUE_NAME_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSAB
 const SETTING_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_setting_invalid");
 const QUEUE_NOT_EMPTY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_not_empty");
 const QUEUE_IN_USE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_in_use");
+const QUEUES_GO_ROUND: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_go_round");
 const QUEUES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_too_many");
 const QUEUES_OF_OWNER_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_of_owner_too_many");
 const QUEUES_APART: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_on_two_shards");
@@ -153,12 +154,13 @@ const SCHEDULES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "
 const SCHEDULES_OF_OWNER_TOO_MANY: ProblemCode =
     ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_of_owner_too_many");
 
-const CODES: [ProblemCode; 21] = [
+const CODES: [ProblemCode; 22] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
     QUEUE_NOT_EMPTY,
     QUEUE_IN_USE,
+    QUEUES_GO_ROUND,
     QUEUES_TOO_MANY,
     QUEUES_OF_OWNER_TOO_MANY,
     QUEUES_APART,
@@ -183,7 +185,8 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
         Refusal::SettingInvalid(_) | Refusal::WindowInvalid(_) => SETTING_INVALID,
         Refusal::QueueNotEmpty => QUEUE_NOT_EMPTY,
-        Refusal::QueueInUse(_) => QUEUE_IN_USE,
+        Refusal::QueueInUse(_) | Refusal::QueueOfRoute(_) => QUEUE_IN_USE,
+        Refusal::GoesRound(_) => QUEUES_GO_ROUND,
         Refusal::TooManyQueues => QUEUES_TOO_MANY,
         Refusal::TooManyQueuesOfOwner => QUEUES_OF_OWNER_TOO_MANY,
         Refusal::OnTwoShards => QUEUES_APART,

@@ -39,7 +39,7 @@ mod webhook;
 pub use forward::LinkMetrics;
 pub use queue::{Coming, Queue, Replies, Shards};
 pub use room::{Kind, LinkRoom, Running, Start};
-pub use route::{Choose, Route, RouteKeys, Rule, RuleKeys, routes};
+pub use route::{Choose, Route, RouteKeys, Rule, RuleKeys, routes, routing};
 pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
 pub use states::LinkStates;
 pub use target::LinkSettings;
