@@ -9,6 +9,7 @@ use tidegate_machines::queue::{
     Settings, Standing, StandingSettings, When,
 };
 
+use crate::limits::{PAGE_ROWS_MAX, PAGE_TRAILS_MAX};
 use crate::rates::Rates;
 use crate::trail::Trail;
 
@@ -145,6 +146,13 @@ pub struct Browse {
     pub with_gone: bool,
     /// What happened to each, too.
     pub with_trails: bool,
+}
+
+impl Browse {
+    /// Messages of a page of it at most.
+    pub(crate) fn rows_max(&self) -> usize {
+        self.limit.min(if self.with_trails { PAGE_TRAILS_MAX } else { PAGE_ROWS_MAX })
+    }
 }
 
 /// Some queues, by their names.

@@ -28,7 +28,7 @@ use super::messages::QueueMessageBody;
 use super::openapi::{QueuePath, QueueProblems};
 use super::page::ROWS_MAX;
 use super::{Served, ask, check_right};
-use crate::auth::{Identity, QueueAction};
+use crate::auth::{CursorSeal, Identity, QueueAction};
 use crate::http::lines::{NDJSON, are_lines_wanted};
 use crate::http::{
     Cut, InQuery, OfConnection, Part, Parts, PathName, Silence, StreamCaller, StreamPlace, StreamPlaces, query_problem,
@@ -60,11 +60,13 @@ pub(super) struct RangeQuery {
     from: Option<String>,
     /// Up to this key, or to the last one that begins so.
     to: Option<String>,
-    /// Only what comes after this: the `next` of the page before.
+    /// Only what comes after this: the `next` of the page before, or a key. What is sent later may get a smaller key
+    /// than the last one that was seen, so whoever goes on behind that misses messages: to get each message once,
+    /// receive.
     after: Option<String>,
     /// At most so many, 1 to 1,000 on a page; 100 if absent. Of lines, any number; all if absent.
     #[param(minimum = 1)]
-    limit: Option<u32>,
+    limit: Option<u64>,
     /// `true` for those that are gone, too, as long as their trails are kept (`trail_ms` of the queue).
     gone: Option<bool>,
     /// `true` for what happened to each, too. A page has at most 100 messages then.
@@ -76,7 +78,8 @@ pub(super) struct RangeQuery {
 pub(super) struct QueueMessagesBody {
     /// There may be fewer than the limit, also none: where bodies are long, or others lie between.
     messages: Vec<QueueMessageBody>,
-    /// Send as `after` for the next page; absent after the last.
+    /// Send as `after` for the next page; absent after the last. The last key of this page, or a sealed place behind
+    /// messages that are not shown: it is good for this caller only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     next: Option<String>,
@@ -86,8 +89,8 @@ pub(super) struct QueueMessagesBody {
 ///
 /// Nobody gets them by this. With `Accept: application/x-ndjson`, the answer is all of them, one a line, sent as fast
 /// as the client reads. If something goes wrong after the first line, a last line says it, `{"problem": …}`, and the
-/// connection breaks: also when the token is no longer good or its rights have changed, and when all places of streams
-/// are taken and another caller has fewer. Who has as many streams open as it may is answered 503 `busy`. Messages that
+/// connection breaks: also when the token is no longer good or its rights have changed, when the server stops, and when
+/// all places of streams are taken and another caller has fewer. Who has as many streams open as it may is answered 503 `busy`. Messages that
 /// are looked at and not shown count among the rows of the caller's quota.
 #[utoipa::path(
     get,
@@ -113,7 +116,8 @@ pub(super) async fn list_messages(
 ) -> Result<Response<Body>, Problem> {
     let caller = browsing.served.door.caller(&headers)?;
     check_right(&caller, QueueAction::Admin, &name)?;
-    match Wanted::of(query, Some(name), &caller, are_lines_wanted(version, &headers))? {
+    let reader = (&caller, browsing.served.door.cursors());
+    match Wanted::of(query, Some(name), reader, are_lines_wanted(version, &headers))? {
         Wanted::Page(browse) => answer_page(&browsing.served, &caller, browse).await,
         Wanted::Lines(browse, rows_max) => {
             answer_lines(browsing, StreamCaller::new(caller, &headers), silence, browse, rows_max).await
@@ -151,7 +155,8 @@ pub(super) async fn list_all_messages(
         let detail = "this token may not manage any queue; a service may with the grant \"admin:QUEUE\"";
         return Err(Problem::forbidden(detail));
     }
-    match Wanted::of(query, None, &caller, are_lines_wanted(version, &headers))? {
+    let reader = (&caller, browsing.served.door.cursors());
+    match Wanted::of(query, None, reader, are_lines_wanted(version, &headers))? {
         Wanted::Page(browse) => answer_page(&browsing.served, &caller, browse).await,
         Wanted::Lines(browse, rows_max) => {
             answer_lines(browsing, StreamCaller::new(caller, &headers), silence, browse, rows_max).await
@@ -164,21 +169,22 @@ enum Wanted {
     /// A page.
     Page(Browse),
     /// Lines, at most so many; all if absent.
-    Lines(Browse, Option<u32>),
+    Lines(Browse, Option<u64>),
 }
 
 impl Wanted {
     fn of(
         query: InQuery<RangeQuery>,
         queue: Option<Box<str>>,
-        caller: &Identity,
+        (caller, cursors): (&Identity, &CursorSeal),
         as_lines: bool,
     ) -> Result<Wanted, Problem> {
-        let query = query.map_err(|error| query_problem(&error, ROWS_MAX))?.0;
-        let keys = query.keys()?;
+        let rows_max = if as_lines { u64::MAX } else { ROWS_MAX.into() };
+        let query = query.map_err(|error| query_problem(&error, rows_max))?.0;
+        let keys = query.keys(caller, cursors)?;
         let RangeQuery { limit, gone, trail, .. } = query;
-        let rows = limit.unwrap_or(if as_lines { u32::MAX } else { ROWS_DEFAULT });
-        if rows == 0 || rows > ROWS_MAX && !as_lines {
+        let rows = limit.unwrap_or(if as_lines { rows_max } else { ROWS_DEFAULT.into() });
+        if rows == 0 || rows > rows_max {
             let expected = if as_lines { "1 or more".to_owned() } else { format!("1 to {ROWS_MAX}") };
             let detail = format!("limit: expected {expected}");
             return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"));
@@ -186,7 +192,8 @@ impl Wanted {
         let rights = caller.rights().clone();
         let may_see = QueueFilter::new(move |queue| rights.may_with_queue(QueueAction::Admin, queue));
         let (with_gone, with_trails) = (gone.unwrap_or(false), trail.unwrap_or(false));
-        let browse = Browse { queue, may_see, keys, limit: rows.min(ROWS_MAX) as usize, with_gone, with_trails };
+        let of_page = rows.min(ROWS_MAX.into()) as usize;
+        let browse = Browse { queue, may_see, keys, limit: of_page, with_gone, with_trails };
         Ok(if as_lines { Wanted::Lines(browse, limit) } else { Wanted::Page(browse) })
     }
 }
@@ -198,8 +205,12 @@ async fn answer_page(served: &Served, caller: &Identity, browse: Browse) -> Resu
     let passed = looked_at.saturating_sub(rows.len());
     caller.charge_rows(passed);
     served.door.take_turns_of_rows(caller, passed).await;
+    let shown = rows.last().map(|last| last.view.key);
+    let next = next.and_then(MessageKey::before).map(|place| match shown {
+        Some(shown) if shown == place => place.to_string(),
+        _ => served.door.cursors().seal(caller.name(), &place.to_string()),
+    });
     let messages = rows.into_iter().map(|found| QueueMessageBody::new(found, with_trails)).collect();
-    let next = next.and_then(MessageKey::before).map(|key| key.to_string());
     Ok(json(StatusCode::OK, &QueueMessagesBody { messages, next }))
 }
 
@@ -208,7 +219,7 @@ async fn answer_lines(
     caller: StreamCaller,
     silence: Arc<Silence>,
     browse: Browse,
-    rows_max: Option<u32>,
+    rows_max: Option<u64>,
 ) -> Result<Response<Body>, Problem> {
     let place = places.take(caller.identity())?;
     let (rows, rest) = (Vec::new().into_iter(), Some(browse));
@@ -220,7 +231,7 @@ async fn answer_lines(
 }
 
 impl RangeQuery {
-    fn keys(&self) -> Result<RangeInclusive<MessageKey>, Problem> {
+    fn keys(&self, caller: &Identity, cursors: &CursorSeal) -> Result<RangeInclusive<MessageKey>, Problem> {
         let range = |field: &'static str, beginning: &Option<String>| {
             MessageKey::range_of(beginning.as_deref().unwrap_or_default()).map_err(|error| {
                 Problem::new(codes::QUERY_INVALID, format!("{field}: {error}, or less for all that begin so"))
@@ -229,6 +240,12 @@ impl RangeQuery {
         };
         let (from, to) = (*range("from", &self.from)?.start(), *range("to", &self.to)?.end());
         let after = match &self.after {
+            Some(after) if after.starts_with('/') => {
+                let place = cursors.open(caller.name(), after).and_then(|key| key.parse::<MessageKey>().ok());
+                let detail = "after: this is no `next` of a page of this caller; begin again without it";
+                let place = place.ok_or_else(|| Problem::new(codes::QUERY_INVALID, detail).with("field", "after"))?;
+                place.next()
+            }
             Some(after) if !after.is_empty() => range("after", &self.after)?.end().next(),
             _ => from,
         };
@@ -253,7 +270,7 @@ struct Lines {
     rows: vec::IntoIter<QueueMessageBody>,
     /// What is still to be asked for.
     rest: Option<Browse>,
-    rows_left: Option<u32>,
+    rows_left: Option<u64>,
 }
 
 impl Lines {
@@ -267,8 +284,8 @@ impl Lines {
         caller.charge_rows(looked_at);
         door.take_turns_of_rows(caller, looked_at).await;
         if let Some(left) = &mut self.rows_left {
-            rows.truncate(*left as usize);
-            *left -= rows.len() as u32;
+            rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= rows.len() as u64;
         }
         let next = next.filter(|_| self.rows_left != Some(0));
         let with_trails = browse.with_trails;

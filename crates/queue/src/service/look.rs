@@ -11,7 +11,7 @@ use super::host_time::view_shown;
 use super::standing;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Browse, Found, MessagePage, Read};
-use crate::limits::{ANSWER_BYTES_MAX, PAGE_LOOKED_AT_MAX, PAGE_ROWS_MAX, PAGE_TRAILS_MAX};
+use crate::limits::{ANSWER_BYTES_MAX, PAGE_LOOKED_AT_MAX, PAGE_ROWS_MAX};
 use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
 
@@ -136,14 +136,13 @@ struct Page {
 
 /// The first messages of a range. `None` if there is no such queue.
 fn page(queues: &Queues, browse: &Browse) -> Option<Page> {
-    let Browse { queue, may_see, keys, limit, with_gone, with_trails } = browse;
+    let Browse { queue, may_see, keys, with_gone, .. } = browse;
     let messages: Box<dyn Iterator<Item = MessageView>> = match queue {
         Some(queue) if !with_gone => Box::new(queues.browse(queue, keys.clone())?),
         Some(queue) if queues.settings(queue).is_none() => return None,
         _ => Box::new(queues.browse_all(keys.clone())),
     };
-    let rows_max = if *with_trails { PAGE_TRAILS_MAX } else { PAGE_ROWS_MAX };
-    let (mut views, mut bytes) = (Vec::new(), 0);
+    let (mut views, mut bytes): (Vec<MessageView>, u64) = (Vec::new(), 0);
     let mut looked_at = 0;
     for view in messages {
         let is_wanted = queue.as_ref().is_none_or(|queue| *queue == view.queue)
@@ -151,7 +150,12 @@ fn page(queues: &Queues, browse: &Browse) -> Option<Page> {
             && may_see.matches(&view.queue);
         let body_bytes = if view.state.is_finished() { 0 } else { u64::from(view.bytes) };
         let is_full = is_wanted && !views.is_empty() && bytes + body_bytes > ANSWER_BYTES_MAX;
-        if looked_at == PAGE_LOOKED_AT_MAX || views.len() == (*limit).min(rows_max) || is_full {
+        if views.len() == browse.rows_max() || is_full {
+            // Not the message behind it, which whoever asks may not know.
+            let next = views.last().map_or(view.key, |last| last.key.next());
+            return Some(Page { views, next: Some(next), looked_at });
+        }
+        if looked_at == PAGE_LOOKED_AT_MAX {
             return Some(Page { views, next: Some(view.key), looked_at });
         }
         looked_at += 1;

@@ -85,6 +85,13 @@ fn all_messages_of_all_shards_come_in_the_order_of_their_keys() {
     let expected = sent.iter().filter(|key| (begin..=end).contains(&&key[..10]));
     let found = keys(&by_pages(&mut http, &format!("/v1/messages?from={begin}&to={end}"), 300));
     assert!(found.iter().eq(expected), "{} from {begin} to {end}", found.len());
+    // Trails stand in many records: a page has few of them, whatever it asks for and however many shards there are.
+    let page = ok(http.get("/v1/messages?trail=true&limit=1000"));
+    assert_eq!(keys(&list(&page["messages"])), sent[..100]);
+    assert_eq!(text(&page["next"]), sent[99]);
+    assert!(keys(&by_pages(&mut http, "/v1/messages?trail=true", 1_000)) == sent);
+    // Of lines, any number.
+    assert!(keys(&by_lines(&server, "/v1/messages?limit=4294967296")) == sent);
     let of_queue = by_lines(&server, "/v1/queues/c/messages");
     assert_eq!(of_queue.len(), MESSAGES / 100 / 5 * 100 + 100);
     assert!(of_queue.iter().all(|message| message["queue"] == "c"));
@@ -117,7 +124,18 @@ fn what_is_gone_is_found_with_its_trail_and_only_by_who_may() {
     let mut other = over(&server, "a-token-for-the-mails");
     assert_eq!(keys(&by_pages(&mut other, "/v1/messages?gone=true", 1)), [mail]);
     assert_eq!(said(other.get("/v1/queues/jobs/messages?gone=true")), "403 forbidden");
-    for query in ["from=U", "to=key", "after=-", "limit=0", "limit=1001", "gone=1", "until=1"] {
+    for query in [
+        "from=U",
+        "to=key",
+        "after=-",
+        "after=/",
+        "after=/AAAA",
+        "limit=0",
+        "limit=4294967296",
+        "limit=1001",
+        "gone=1",
+        "until=1",
+    ] {
         assert_eq!(said(http.get(&format!("/v1/messages?{query}"))), "422 query_invalid", "{query}");
     }
     assert!(by_pages(&mut http, "/v1/messages?from=7&to=0", 10).is_empty(), "an empty range");
@@ -252,4 +270,63 @@ fn what_is_not_shown_is_not_read_and_is_charged() {
     // Sixteen rows are worth a request.
     assert_eq!(said(other.get("/v1/messages")), "429 too_many_requests");
     super::end(server, &settings);
+}
+
+#[test]
+fn where_a_list_goes_on_says_nothing_of_messages_that_are_not_shown() {
+    const OTHERS: usize = 10_500;
+    let folder = folder();
+    let services = "[[service]]\nname = \"mails\"\ntoken = \"a-token-for-the-mails\"\ngrants = [\"admin:mail\"]\n\n\
+                    [[service]]\nname = \"all\"\ntoken = \"a-token-of-whoever-sees-all\"\ngrants = [\"admin:*\"]\n";
+    let settings = Settings { sections: services.into(), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "mail", &json!({}));
+    put(&mut http, "jobs", &json!({}));
+    let mut mails = vec![send_one(&mut http, "mail", &json!({"body": "one"}))];
+    mails.push(send_one(&mut http, "mail", &json!({"body": "two"})));
+    let mut jobs = Vec::new();
+    for _ in 0..OTHERS / 500 {
+        let receipts = send(&mut http, "jobs", &json!(vec![json!({"body": "a job"}); 500]));
+        jobs.extend(receipts.iter().map(|receipt| text(&receipt["key"])));
+    }
+    mails.push(send_one(&mut http, "mail", &json!({"body": "three"})));
+
+    let mut other = over(&server, "a-token-for-the-mails");
+    for path in ["/v1/messages?gone=true", "/v1/messages?gone=true&trail=true", "/v1/queues/mail/messages?gone=true"] {
+        let (mut seen, mut after, mut sealed) = (Vec::new(), String::new(), Vec::new());
+        loop {
+            let page = ok(other.get(&format!("{path}&limit=1&after={after}")));
+            seen.extend(keys(&list(&page["messages"])));
+            let Some(next) = page["next"].as_str() else { break };
+            after = next.to_owned();
+            match after.starts_with('/') {
+                true => sealed.push(after.clone()),
+                false => assert_eq!(Some(&after), seen.last(), "{path}"),
+            }
+        }
+        assert_eq!((&seen, sealed.len()), (&mails, 1), "{path}: {sealed:?}");
+        // It is good for nobody else, and not if it was changed.
+        let path = format!("/v1/messages?after={}", sealed[0]);
+        assert_eq!(said(over(&server, "a-token-of-whoever-sees-all").get(&path)), "422 query_invalid");
+        assert_eq!(said(other.get(&format!("{path}A"))), "422 query_invalid");
+    }
+    let all = by_pages(&mut over(&server, "a-token-of-whoever-sees-all"), "/v1/messages?gone=true", 1_000);
+    assert_eq!(all.len(), OTHERS + 3);
+    super::end(server, &settings);
+}
+
+#[test]
+fn a_stream_of_messages_says_that_the_server_stops() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    send_long(&mut connect(&server), "jobs");
+    let stream = begin_lines(&server, SERVICE, "/v1/messages");
+    server.send_sigterm();
+    wait_for("it stops", || TcpStream::connect(server.http).is_err().then_some(()));
+    let (_, last) = to_the_end(stream);
+    assert_eq!(last["problem"]["code"], "stopping", "{last}");
+    let ended = server.ended();
+    assert!(ended.status.success(), "{ended}");
 }
