@@ -64,13 +64,14 @@ mod tests {
             has_unfit,
         };
         let routing = |has_unfit| Routing(vec![route("a", "b", false), route("b", "c", has_unfit)]);
+        let (some, none) = (routing(true), routing(false));
         let back = |queue: &str| (queue == "b").then_some("a");
-        assert!(routing(true).goes_round("b", back) && routing(true).goes_round("a", back));
-        assert!(!routing(true).goes_round("c", back), "nothing leaves it");
-        assert!(!routing(false).goes_round("b", back), "all messages fit");
-        assert!(!routing(true).goes_round("b", |_| None));
+        assert!(some.goes_round("b", back) && some.goes_round("a", back));
+        assert!(!some.goes_round("c", back), "nothing leaves it");
+        assert!(!none.goes_round("b", back), "all messages fit");
+        assert!(!some.goes_round("b", |_| None));
         assert!(Routing(vec![route("a", "b", false), route("b", "a", false)]).goes_round("a", |_| None));
-        assert_eq!(routing(true).user_of("c"), Some("b-c"));
-        assert_eq!(routing(true).user_of("d"), None);
+        assert_eq!(some.user_of("c"), Some("b-c"));
+        assert_eq!(some.user_of("d"), None);
     }
 }

@@ -325,7 +325,8 @@ pub async fn list<B: Backend>(
 /// With `Accept: application/x-ndjson`, the answer is the whole history, one row a line, sent as fast as the client
 /// reads. If something goes wrong after the first row, such as a damaged record, a last line says it: `{"problem": …}`
 /// with what would have been the answer before the first row, `code`, `detail` and all. Then the connection breaks;
-/// what was read up to there is true. Rows that are older than a damaged record can be read when its file is mended.
+/// what was read up to there is true. Rows that are older than a damaged record can be read when its file is mended. It
+/// breaks off so, too, when the token is no longer good or its rights have changed, and when the server stops.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}/transfers",
