@@ -11,6 +11,7 @@ use std::mem::size_of;
 
 use tidegate_ledger::limits::{CHANGE_ROW_BYTES_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, HISTORY_PART_ROWS_MAX};
 use tidegate_machines::ledger::AccountKind;
+use tidegate_queue::limits::ANSWER_BYTES_MAX;
 use tidegate_roster::limits::{GRANTS_BYTES_MAX, GRANTS_MAX, NAME_BYTES_MAX, PASSWORD_HASH_BYTES_MAX};
 use tidegate_wire::limits::FRAME_BYTES_MAX_UNAUTHENTICATED;
 
@@ -53,6 +54,8 @@ pub const CHANGE_STREAM_BYTES: u64 = (CHANGE_STEPS_UNREAD * CHANGE_ROW_BYTES_PER
 pub const CHANGES_READ_BYTES: u64 = CHANGE_READ_BYTES.all_max as u64;
 /// A history that is read as lines, whose client does not read.
 pub const HISTORY_STREAM_BYTES: u64 = (HISTORY_PARTS_UNREAD_MAX * ROW_BYTES) as u64 * HISTORY_PART_ROWS_MAX as u64;
+/// Messages of queues that are read as lines, whose client does not read: a page, and what was made of it.
+pub const MESSAGE_STREAM_BYTES: u64 = 2 * ANSWER_BYTES_MAX + PAGE_BYTES;
 /// A token that is remembered.
 pub const TOKEN_BYTES: u64 = CACHED_TOKEN_BYTES;
 /// A service or user of the roster with all the grants that it may have: in the shard, in force, on its way there, and

@@ -12,10 +12,13 @@
 mod browse;
 mod leases;
 mod messages;
+mod metrics;
 mod openapi;
 mod page;
 mod queues;
 mod schedules;
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -24,6 +27,8 @@ use tidegate_queue::{Answer, Call, QueueClient, QueueRequest};
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
 
+use self::browse::Browsing;
+pub use self::metrics::QueueHttpMetrics;
 use crate::RoomClient;
 use crate::auth::{Identity, QueueAction};
 use crate::http::{Act, Door, HttpRoom, PeerAddress, Routes};
@@ -32,7 +37,12 @@ use crate::queue_calls::{RECEIVERS_FULL, RECEIVERS_RETRY_AFTER_S, RECEIVERS_TOO_
 use crate::sqs;
 
 /// The queues at the door of one edge thread, before it opens.
-pub struct QueueHttp(pub EdgeHandle<QueueClient>);
+pub struct QueueHttp {
+    /// Asks their shards.
+    pub client: EdgeHandle<QueueClient>,
+    /// Shared by all edge threads.
+    pub metrics: QueueHttpMetrics,
+}
 
 #[derive(OpenApi)]
 #[openapi(
@@ -81,7 +91,11 @@ impl HttpRoom for QueueHttp {
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let served = RoomClient::new(door.clone(), self.0);
+        let QueueHttp { client, metrics } = *self;
+        let served = RoomClient::new(door.clone(), client);
+        // Viewers may not manage queues: no place is kept from them.
+        let places = door.stream_places(door.limits().message_streams_max, 0, metrics.message_streams);
+        let browsing = Browsing { served: served.clone(), places: Arc::new(places) };
         let queue = get(queues::read_queue)
             .put(queues::put_queue)
             .patch(queues::patch_queue)
@@ -91,7 +105,9 @@ impl HttpRoom for QueueHttp {
             .put(schedules::put_schedule)
             .delete(schedules::delete_schedule)
             .with_state(served.clone());
-        let of_queue = get(browse::list_messages).post(messages::send_messages).with_state(served.clone());
+        let of_queue = get(browse::list_messages)
+            .with_state(browsing.clone())
+            .merge(post(messages::send_messages).with_state(served.clone()));
         let message = get(messages::read_message)
             .patch(messages::reschedule_message)
             .delete(messages::cancel_message)
@@ -109,7 +125,7 @@ impl HttpRoom for QueueHttp {
             .route("/v1/queues/{name}/redrive", post(queues::redrive_queue).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules", get(schedules::list_schedules).with_state(served.clone()))
             .route("/v1/queues/{name}/schedules/{schedule}", schedule)
-            .route("/v1/messages", get(browse::list_all_messages).with_state(served.clone()))
+            .route("/v1/messages", get(browse::list_all_messages).with_state(browsing))
             .route("/v1/messages/{key}", message)
             .beside(sqs::PATH, post(sqs::answer).with_state(served))
     }
@@ -120,6 +136,7 @@ const QUEUE_NAME_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSAB
 const SETTING_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_setting_invalid");
 const QUEUE_NOT_EMPTY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_not_empty");
 const QUEUE_IN_USE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_in_use");
+const QUEUES_GO_ROUND: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_go_round");
 const QUEUES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_too_many");
 const QUEUES_OF_OWNER_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_of_owner_too_many");
 const QUEUES_APART: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queues_on_two_shards");
@@ -137,12 +154,13 @@ const SCHEDULES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "
 const SCHEDULES_OF_OWNER_TOO_MANY: ProblemCode =
     ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_of_owner_too_many");
 
-const CODES: [ProblemCode; 21] = [
+const CODES: [ProblemCode; 22] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
     QUEUE_NOT_EMPTY,
     QUEUE_IN_USE,
+    QUEUES_GO_ROUND,
     QUEUES_TOO_MANY,
     QUEUES_OF_OWNER_TOO_MANY,
     QUEUES_APART,
@@ -167,7 +185,8 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::QueueNameInvalid => QUEUE_NAME_INVALID,
         Refusal::SettingInvalid(_) | Refusal::WindowInvalid(_) => SETTING_INVALID,
         Refusal::QueueNotEmpty => QUEUE_NOT_EMPTY,
-        Refusal::QueueInUse(_) => QUEUE_IN_USE,
+        Refusal::QueueInUse(_) | Refusal::QueueOfRoute(_) => QUEUE_IN_USE,
+        Refusal::GoesRound(_) => QUEUES_GO_ROUND,
         Refusal::TooManyQueues => QUEUES_TOO_MANY,
         Refusal::TooManyQueuesOfOwner => QUEUES_OF_OWNER_TOO_MANY,
         Refusal::OnTwoShards => QUEUES_APART,

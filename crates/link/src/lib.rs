@@ -40,7 +40,7 @@ pub use checks::undeclared;
 pub use forward::LinkMetrics;
 pub use queue::{Coming, Queue, Replies, Shards};
 pub use room::{Kind, LinkRoom, Running, Start};
-pub use route::{Choose, Route, RouteKeys, Rule, RuleKeys, routes};
+pub use route::{Choose, Route, RouteKeys, Rule, RuleKeys, routes, routing};
 pub use smpp::{SmppKeys, SmppMetrics, smpp_links};
 pub use states::LinkStates;
 pub use target::LinkSettings;

@@ -93,10 +93,11 @@ impl Queue {
         }
     }
 
-    /// Whether a queue takes messages of others, and whether somebody receives from it.
-    pub async fn readiness(&self, queue: Box<str>) -> Result<(Readiness, bool), String> {
+    /// Whether a queue takes messages of others, and whether somebody receives from it. `None` if there is none.
+    pub async fn readiness(&self, queue: Box<str>) -> Result<Option<(Readiness, bool)>, String> {
         match self.answer(QueueRequest::Call(Call::Read(Read::Readiness(queue)))).await? {
-            Answer::Readiness(readiness, is_received) => Ok((readiness, is_received)),
+            Answer::Readiness(readiness, is_received) => Ok(Some((readiness, is_received))),
+            Answer::Outcome(Outcome::Refused(Refusal::QueueNotFound(_))) => Ok(None),
             Answer::Outcome(Outcome::Refused(refusal)) => Err(refusal.to_string()),
             other => unreachable!("readiness was asked: {other:?}"),
         }

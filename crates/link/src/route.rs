@@ -37,7 +37,7 @@ use crate::target::{Fate, LinkSettings, Session, Target};
 
 use blocked::BlockedQueues;
 use choice::{Look, Looks, choose};
-pub use keys::{Route, RouteKeys, RuleKeys, routes};
+pub use keys::{Route, RouteKeys, RuleKeys, routes, routing};
 pub use rule::{Choose, Rule};
 
 /// Batches that are under way at once.
@@ -223,14 +223,20 @@ impl Routing {
     /// Looks at the queues between which is chosen by how they are.
     async fn look(&self) -> Result<(), String> {
         for queue in self.route.watched() {
-            let (readiness, is_received) = self.queue.readiness(queue.clone()).await?;
-            let look = Look {
-                is_served: self.states.of(queue).map_or(is_received, |state| state == LinkState::Up),
-                takes: readiness.room > 0 && !readiness.is_paused,
-                load: readiness.counts.waiting + readiness.counts.leased,
+            let look = match self.queue.readiness(queue.clone()).await? {
+                Some((readiness, is_received)) => Look {
+                    is_served: self.states.of(queue).map_or(is_received, |state| state == LinkState::Up),
+                    takes: readiness.room > 0 && !readiness.is_paused,
+                    load: readiness.counts.waiting + readiness.counts.leased,
+                },
+                // One that is not there takes nothing, and keeps nothing from the others.
+                None => Look::default(),
             };
             self.looks.borrow_mut().insert(queue.clone(), look);
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

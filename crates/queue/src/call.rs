@@ -1,5 +1,6 @@
 //! What is asked of a shard of queues, and what it answers.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use tidegate_machines::queue::{
     Settings, Standing, StandingSettings, When,
 };
 
+use crate::limits::{PAGE_ROWS_MAX, PAGE_TRAILS_MAX};
 use crate::rates::Rates;
 use crate::trail::Trail;
 
@@ -134,6 +136,8 @@ pub enum Read {
 pub struct Browse {
     /// Of this queue; `None` for all.
     pub queue: Option<Box<str>>,
+    /// Of which queues whoever asks may see messages: of others, nothing is read.
+    pub may_see: QueueFilter,
     /// Which keys.
     pub keys: RangeInclusive<MessageKey>,
     /// How many at most.
@@ -142,6 +146,40 @@ pub struct Browse {
     pub with_gone: bool,
     /// What happened to each, too.
     pub with_trails: bool,
+}
+
+impl Browse {
+    /// Messages of a page of it at most.
+    pub(crate) fn rows_max(&self) -> usize {
+        self.limit.min(if self.with_trails { PAGE_TRAILS_MAX } else { PAGE_ROWS_MAX })
+    }
+}
+
+/// Some queues, by their names.
+#[derive(Clone)]
+pub struct QueueFilter(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl QueueFilter {
+    /// Those whose names `matches` says yes to.
+    pub fn new(matches: impl Fn(&str) -> bool + Send + Sync + 'static) -> QueueFilter {
+        QueueFilter(Arc::new(matches))
+    }
+
+    /// All queues.
+    pub fn all() -> QueueFilter {
+        QueueFilter::new(|_| true)
+    }
+
+    /// Whether the queue of this name is one of them.
+    pub fn matches(&self, queue: &str) -> bool {
+        (self.0)(queue)
+    }
+}
+
+impl fmt::Debug for QueueFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueueFilter(..)")
+    }
 }
 
 /// A request for messages, which may wait.
@@ -185,6 +223,17 @@ pub struct Found {
     pub trail: Trail,
 }
 
+/// Messages of a range.
+#[derive(Clone, Debug, Default)]
+pub struct MessagePage {
+    /// Messages, in the order of their keys.
+    pub rows: Vec<Found>,
+    /// If not all were looked at that were asked for, the key from which on to ask for the others.
+    pub next: Option<MessageKey>,
+    /// How many were looked at, also of those that were not asked for.
+    pub looked_at: usize,
+}
+
 /// What is answered.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -200,8 +249,10 @@ pub enum Answer {
     Queues(Vec<(QueueView, Rates)>),
     /// Schedules in the order of their names, and whether there are more behind them.
     Standings(Vec<(Box<str>, Arc<Standing>)>, bool),
-    /// Messages; if not all were looked at that were asked for, the key from which on to ask for the others.
-    Messages(Vec<Found>, Option<MessageKey>),
+    /// The message that was asked for.
+    Message(Box<Found>),
+    /// Those of a range.
+    Page(MessagePage),
 }
 
 impl Answer {

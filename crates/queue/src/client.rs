@@ -13,7 +13,8 @@ use tidegate_runtime::placement::ShardAddresses;
 use tidegate_runtime::{Address, Client, Outgoing, Replies};
 use tidegate_shard::{Caller, Durable, Unavailable};
 
-use crate::call::{Answer, Browse, Call, Read, Receive, Received};
+use crate::call::{Answer, Call, Found, MessagePage, Read, Receive, Received};
+use crate::limits::ANSWER_BYTES_MAX;
 use crate::protocol::QueueMessage;
 
 /// A request.
@@ -171,8 +172,9 @@ impl Client for QueueClient {
                 (None, Call::Read(Read::Queues { limit, .. })) => {
                     self.ask_all(token, (caller, &call), (Answer::Queues(Vec::new()), *limit), out);
                 }
-                (None, Call::Read(Read::Browse(Browse { limit, .. }))) => {
-                    self.ask_all(token, (caller, &call), (Answer::Messages(Vec::new(), None), *limit), out);
+                (None, Call::Read(Read::Browse(browse))) => {
+                    let limit = browse.rows_max();
+                    self.ask_all(token, (caller, &call), (Answer::Page(MessagePage::default()), limit), out);
                 }
                 (None, _) => unreachable!("only lists are asked of all shards"),
             },
@@ -236,23 +238,40 @@ fn in_order(rows: Answer, limit: usize) -> Answer {
             rows.truncate(limit);
             Answer::Queues(rows)
         }
-        Answer::Messages(mut rows, next) => {
-            rows.sort_by_key(|found| found.view.key);
+        Answer::Page(mut page) => {
+            page.rows.sort_by_key(|found| found.view.key);
             // What the other shards have behind the end of the shortest list comes again on the next page.
-            let end = rows.partition_point(|found| next.is_none_or(|next| found.view.key < next)).min(limit);
-            let next = rows.get(end).map(|found| found.view.key).into_iter().chain(next).min();
-            rows.truncate(end);
-            Answer::Messages(rows, next)
+            let whole = page.rows.partition_point(|found| page.next.is_none_or(|next| found.view.key < next));
+            let end = whole.min(limit).min(fitting(&page.rows));
+            if let Some(last) = page.rows[..end].last()
+                && (end < whole || end == limit && page.next.is_some())
+            {
+                page.next = Some(last.view.key.next());
+            }
+            page.rows.truncate(end);
+            Answer::Page(page)
         }
         other => other,
     }
 }
 
+/// How many of these have a page's bytes together; one in any case.
+fn fitting(rows: &[Found]) -> usize {
+    let bytes = |found: &Found| found.message.as_ref().map_or(0, |message| message.bytes() as u64);
+    let sums = rows.iter().scan(0, |sum, found| {
+        *sum += bytes(found);
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= ANSWER_BYTES_MAX).count().max(1).min(rows.len())
+}
+
 fn joined(rows: QueueReply, more: QueueReply) -> QueueReply {
     match (rows?, more?) {
-        (Answer::Messages(mut rows, next), Answer::Messages(more, next_of_more)) => {
-            rows.extend(more);
-            Ok(Answer::Messages(rows, next.into_iter().chain(next_of_more).min()))
+        (Answer::Page(mut page), Answer::Page(more)) => {
+            page.rows.extend(more.rows);
+            page.next = page.next.into_iter().chain(more.next).min();
+            page.looked_at += more.looked_at;
+            Ok(Answer::Page(page))
         }
         (Answer::Queues(mut rows), Answer::Queues(more)) => {
             rows.extend(more);

@@ -1,5 +1,7 @@
 //! The queues of a node: their shards recovered and placed, and their metrics.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use tidegate_journal::{Family, LogId, LogReader, LogStore, Options, Position};
 use tidegate_machines::{Machine, ShardIndex, TimeMs, shard_of};
@@ -14,19 +16,22 @@ use crate::family::{QUEUES, QueuesFamily};
 use crate::limits::{AHEAD_SAID_MS_MIN, FETCH_THREADS, QueuesKeys, SEGMENT_BYTES};
 use crate::metrics::QueueMetrics;
 use crate::protocol::{QueueMessage, QueueProtocol, Ticket};
+use crate::routing::Routing;
 use crate::service::{QueueOptions, QueueService};
 
 /// The shards of queues.
 pub struct QueueRoom {
     options: QueueOptions,
     declared: Declared,
+    routing: Arc<Routing>,
 }
 
 impl QueueRoom {
-    /// A room that does as `keys` say, and has the queues that are `declared`.
-    pub fn new(keys: &QueuesKeys, declared: Declared) -> QueueRoom {
+    /// A room that does as `keys` say, and has the queues that are `declared`, which the routes of `routing` need.
+    pub fn new(keys: &QueuesKeys, declared: Declared, routing: Routing) -> QueueRoom {
         QueueRoom {
             declared,
+            routing: Arc::new(routing),
             options: QueueOptions {
                 bounds: keys.bounds(),
                 node: keys.node,
@@ -51,7 +56,7 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
             let is_here = |name: &str| shard_of(name, shards) == ShardIndex(log.shard);
             let of_shard = self.declared.iter().filter(|(name, _)| is_here(name));
             let declared: Declared = of_shard.map(|(name, settings)| (name.clone(), settings.clone())).collect();
-            let (options, status) = (self.options, site.status().clone());
+            let (options, status, routing) = (self.options, site.status().clone(), self.routing.clone());
             let metrics = QueueMetrics::register(site.registry(), log.shard);
             site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
@@ -64,6 +69,7 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
                 }
                 let mut service = QueueService::<Ticket>::new(options, &declared);
                 service.tell_damage_to(damages, log);
+                service.keep_for_routes(routing);
                 let shard = Shard::new(ShardIndex(log.shard), back.state, service, back.log)?;
                 let parker = recovery.parker().clone();
                 let mut lead = LeadWatch::new(status.clone());

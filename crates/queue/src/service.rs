@@ -48,6 +48,7 @@ use crate::news::News;
 use crate::protocol::RequestTicket;
 use crate::rates::Rates;
 use crate::refused::{Bound, Refused};
+use crate::routing::Routing;
 use crate::seldom::Seldom;
 use crate::waiters::Waiters;
 use crate::window::{DeliveryWindow, Windows};
@@ -85,8 +86,8 @@ pub struct Progress {
     done: u64,
     /// The job that it waits for, and the messages whose bodies or trail that reads.
     reads: Option<(JobId, Vec<Found>)>,
-    /// Of a list: where it goes on.
-    next: Option<MessageKey>,
+    /// Of a list: where it goes on, and how many messages were looked at for it.
+    list: Option<(Option<MessageKey>, usize)>,
 }
 
 /// What came of a command.
@@ -150,6 +151,8 @@ pub struct QueueService<T> {
     behind: Behind,
     /// Queues that the configuration has, with their settings.
     declared: Declared,
+    /// What routes do with queues.
+    routing: Arc<Routing>,
     bodies_read: u64,
     moved: u64,
 }
@@ -195,6 +198,7 @@ impl<T: RequestTicket> QueueService<T> {
             refused: Refused::default(),
             behind: Behind::default(),
             declared: declared.clone(),
+            routing: Arc::default(),
             bodies_read: 0,
             moved: 0,
         }
@@ -264,6 +268,29 @@ impl<T: RequestTicket> QueueService<T> {
         }
     }
 
+    /// What routes do with queues: changes that would break it are refused.
+    pub fn keep_for_routes(&mut self, routing: Arc<Routing>) {
+        self.routing = routing;
+    }
+
+    /// Why a call would break a route.
+    fn refusal_for_routes(&self, queues: &Queues, call: &Call) -> Option<Refusal> {
+        match call {
+            Call::DeleteQueue { name } => {
+                let route = self.routing.user_of(name).filter(|_| queues.settings(name).is_some())?;
+                Some(Refusal::QueueOfRoute(route.into()))
+            }
+            Call::SetQueue { name, settings } => {
+                let dead_letter_of = |queue: &str| match *queue == **name {
+                    true => settings.dead_letter.as_deref(),
+                    false => queues.settings(queue)?.dead_letter.as_deref(),
+                };
+                self.routing.goes_round(name, dead_letter_of).then(|| Refusal::GoesRound(name.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Counts a refusal, if a bound was met, and says it in the log.
     fn note_refused(&mut self, refusal: &Refusal, of: (&str, Option<&str>), now: TimeMs) {
         if let Some(bound) = Bound::of(refusal) {
@@ -329,7 +356,7 @@ impl<T: RequestTicket> QueueService<T> {
         call: &Call,
         progress: &mut Progress,
     ) -> Served<Answer> {
-        if let Some(refusal) = unreadable_text(call) {
+        if let Some(refusal) = unreadable_text(call).or_else(|| self.refusal_for_routes(turn.state(), call)) {
             return Served::Done(Answer::refused(refusal));
         }
         let up_to = *progress.up_to.get_or_insert_with(|| turn.state().newest_number());

@@ -9,6 +9,7 @@ use tidegate_doors::handshakes::HandshakeMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
+use tidegate_doors::queue_room::QueueHttpMetrics;
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_doors::security::SecurityMetrics;
@@ -56,6 +57,7 @@ const LISTS: &[&[MetricRow]] = &[
     HandshakeMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
+    QueueHttpMetrics::ROWS,
     ChangeReaderMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,

@@ -223,6 +223,12 @@ fn of_http(config: &Config, connections: u64) -> Vec<Cost> {
             doors::HISTORY_STREAM_BYTES,
             "unread rows",
         ),
+        per_edge(
+            "limits.http_message_streams_max",
+            limits.message_streams_max,
+            doors::MESSAGE_STREAM_BYTES,
+            "a page of messages that is not written yet",
+        ),
         per_edge("limits.http_change_pages_max", limits.change_pages_max, doors::PAGE_BYTES, "pages being read"),
         per_edge("limits.tokens_cached_max", limits.tokens_cached_max, doors::TOKEN_BYTES, "tokens, the longest"),
         per_edge("limits.kinds_cached_max", limits.kinds_cached_max, doors::kinds_bytes(1), "ids of accounts"),

@@ -392,6 +392,11 @@ impl Rights {
         self.granted(|grant| matches!(grant, Grant::Queue(granted, names) if *granted == action && names.matches(name)))
     }
 
+    /// Whether there may be queues with which they may do this.
+    pub fn may_with_some_queue(&self, action: QueueAction) -> bool {
+        self.granted(|grant| matches!(grant, Grant::Queue(granted, _) if *granted == action))
+    }
+
     /// Whether they may read metrics.
     pub fn may_read_metrics(&self) -> bool {
         self.granted(|grant| *grant == Grant::Metrics)

@@ -10,6 +10,7 @@ use axum::extract::Request as HttpRequest;
 use axum::http::Response;
 use http_body_util::Full;
 
+use super::connection::Stopping;
 use super::cors::Cors;
 use super::demo::DemoShow;
 use super::lane::encode::{self, DateLine};
@@ -56,6 +57,8 @@ pub struct Shared {
     pub(super) walks: PlacesInTurn,
     /// What is read of bodies that are not whole.
     pub(super) bodies: Arc<HeldBytes>,
+    /// Ends what would go on for as long as its client reads.
+    pub(super) stopping: Stopping,
     /// By form.
     pub(super) metrics_text: Mutex<[MetricsText; 2]>,
     date: Mutex<DateLine>,
@@ -76,6 +79,7 @@ pub(super) struct DoorOptions {
     pub cors: Cors,
     pub demo: Arc<DemoShow>,
     pub upgrade: Option<Arc<dyn Upgrade>>,
+    pub stopping: Stopping,
 }
 
 impl Deref for Door {
@@ -101,7 +105,7 @@ impl Door {
     /// A door before `rooms`.
     pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
         let DoorOptions { authenticator, operations, limits, metrics, refused, requests, .. } = options;
-        let DoorOptions { proxies, open_paths, cors, demo, upgrade, .. } = options;
+        let DoorOptions { proxies, open_paths, cors, demo, upgrade, stopping, .. } = options;
         let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
         let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
         let mut documents = Documents::new();
@@ -130,6 +134,7 @@ impl Door {
                 all_max: limits.bodies_bytes_max.max(limits.body_bytes_max.saturating_mul(4)),
                 of_viewer_max: limits.bodies_of_viewer_bytes_max.max(limits.body_bytes_max),
             }),
+            stopping,
             metrics_text: Mutex::default(),
             date: Mutex::default(),
             refused: Mutex::new(refused),

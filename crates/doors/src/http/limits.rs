@@ -38,9 +38,11 @@ pub struct HttpLimits {
     /// Histories read as streams at once. At most half of
     /// [`ENDPOINT_STREAMS_MAX`](tidegate_ledger::limits::ENDPOINT_STREAMS_MAX): one that was cut ends a moment later.
     pub history_streams_max: usize,
+    /// Messages of queues read as streams at once.
+    pub message_streams_max: usize,
     /// Streams of each of these kinds that one caller may have open.
     pub streams_of_caller_max: usize,
-    /// Streams of each of these kinds that viewers leave to services; fewer than there may be of either kind.
+    /// Streams of changes, and of histories, that viewers leave to services; fewer than there may be of either kind.
     pub streams_for_services: usize,
     /// Pages of changes that are read at once; others wait their turn.
     pub change_pages_max: usize,
@@ -83,6 +85,7 @@ impl Default for HttpLimits {
             reader_timeout: Duration::from_secs(30),
             change_streams_max: 64,
             history_streams_max: 64,
+            message_streams_max: 16,
             streams_of_caller_max: 8,
             streams_for_services: 16,
             change_pages_max: 32,

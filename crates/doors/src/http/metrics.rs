@@ -19,6 +19,10 @@ metrics! {
         connections_open: SharedGauge "tidegate_http_connections_open" "Connections open now.";
         unread_bytes: SharedGauge
             "tidegate_http_unread_bytes" "Bytes of answers in parts that wait for their connections to take them.";
+        streams_cut: SharedCounter
+            "tidegate_http_streams_cut_total" "Streams that ended because a caller with fewer needed the place.";
+        streams_refused: SharedCounter
+            "tidegate_http_streams_refused_total" "Streams that were refused because all places were taken.";
         handshakes_failed: SharedCounter
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
         proxy_headers_refused: SharedCounter

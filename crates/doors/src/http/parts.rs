@@ -5,12 +5,18 @@
 //! ```
 //!
 //! Promise: the next part is asked for when the connection has taken the one before. A body that lacks its last part
-//! breaks the connection: no client takes a piece for the whole.
+//! breaks the connection: no client takes a piece for the whole. When the process stops, a body ends with its last
+//! word, while there is time for its client to read that.
 //!
 //! Why a task: the time that a client takes to read must be bounded, and hyper does not look at a body while there
 //! is no room for it.
+//!
+//! Why blank lines: a client that has gone is noticed when something is written to it, and parts may say nothing for
+//! long, as those of rows that nobody asked for. So a client that has closed its side, and may only have sent all that
+//! it has to, gets a blank line instead of nothing.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -20,8 +26,11 @@ use tidegate_telemetry::SharedGauge;
 use tokio::sync::{mpsc, watch};
 
 use super::door::Door;
-use crate::json::Problem;
+use super::silence::Silence;
+use crate::json::{Problem, codes};
 
+/// Says nothing, in lines and in events.
+const BLANK_LINE: &[u8] = b"\n";
 /// How long a last word that the connection has taken may take to be sent.
 const LAST_WORD_SENT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -88,8 +97,9 @@ struct BrokenOff;
 
 impl Door {
     /// A body that begins with `first` and goes on with `others`. A client that does not take the next part within
-    /// [`HttpLimits::reader_timeout`](super::HttpLimits::reader_timeout) is not waited for.
-    pub fn body_in_parts(&self, first: Part, others: impl Parts) -> Body {
+    /// [`HttpLimits::reader_timeout`](super::HttpLimits::reader_timeout) is not waited for, nor is one that has gone;
+    /// `silence` is that of its connection.
+    pub fn body_in_parts(&self, first: Part, others: impl Parts, silence: Arc<Silence>) -> Body {
         if first.is_last {
             return Body::from(first.bytes);
         }
@@ -98,7 +108,7 @@ impl Door {
         sent.unwrap_or_else(|_| unreachable!("there is room for one"));
         let door = self.clone();
         tokio::spawn(async move {
-            if let Err(problem) = door.carry(others, taken).await {
+            if let Err(problem) = door.carry(others, taken, &silence).await {
                 tracing::debug!(code = problem.code().name(), detail = problem.detail(), "an answer was broken off");
             }
         });
@@ -111,8 +121,14 @@ impl Door {
         Waiting { part, counted: self.metrics.unread_bytes.clone() }
     }
 
-    /// Carries parts to a body until the last one, until the body is gone, or until they are cut.
-    async fn carry(&self, mut parts: impl Parts, body: mpsc::Sender<Waiting>) -> Result<(), Problem> {
+    /// Carries parts to a body until the last one, until the body is gone, until they are cut, or until the process
+    /// stops.
+    async fn carry(
+        &self,
+        mut parts: impl Parts,
+        body: mpsc::Sender<Waiting>,
+        silence: &Silence,
+    ) -> Result<(), Problem> {
         let cut = parts.cut();
         let is_cut = async move {
             match cut {
@@ -121,11 +137,12 @@ impl Door {
             }
         };
         let problem = tokio::select! {
-            carried = self.carry_all(&mut parts, &body) => match carried? {
+            carried = self.carry_all(&mut parts, &body, silence) => match carried? {
                 Carried::All => return Ok(()),
                 Carried::UpTo(problem) => Some(problem),
             },
             () = is_cut => None,
+            () = self.stopping.wait() => Some(stopping()),
         };
         let bytes = parts.last_word(problem.as_ref());
         drop(parts);
@@ -141,7 +158,12 @@ impl Door {
     }
 
     /// An error if the client does not read.
-    async fn carry_all(&self, parts: &mut impl Parts, body: &mpsc::Sender<Waiting>) -> Result<Carried, Problem> {
+    async fn carry_all(
+        &self,
+        parts: &mut impl Parts,
+        body: &mpsc::Sender<Waiting>,
+        silence: &Silence,
+    ) -> Result<Carried, Problem> {
         loop {
             let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
             let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(Carried::All) };
@@ -149,17 +171,29 @@ impl Door {
                 part = self.in_time(parts.next()) => part.and_then(|part| part),
                 () = body.closed() => return Ok(Carried::All),
             };
-            let part = match part {
+            let mut part = match part {
                 Ok(part) => part,
                 Err(problem) => return Ok(Carried::UpTo(problem)),
             };
             let is_last = part.is_last;
+            if part.bytes.is_empty() && !is_last {
+                if !silence.is_told() {
+                    continue;
+                }
+                part.bytes = BLANK_LINE.to_vec();
+            }
             room.send(self.waiting(part));
             if is_last {
                 return Ok(Carried::All);
             }
         }
     }
+}
+
+/// Why an answer ends when the process stops. It could be too long for the time that connections get to finish.
+fn stopping() -> Problem {
+    let detail = "the server is stopping; ask again, from the last row on if there may be many";
+    Problem::new(codes::STOPPING, detail).retry_after_s(1)
 }
 
 /// How far an answer was carried.

@@ -11,14 +11,16 @@ use crate::json::{Problem, codes};
 pub type InQuery<T> = Result<Query<T>, QueryRejection>;
 
 /// What a query of another form is answered: which parameter, and what is wrong with it. A page has at most `rows_max`
-/// rows.
-pub fn query_problem(rejection: &QueryRejection, rows_max: u32) -> Problem {
+/// rows; of lines, it is [`u64::MAX`].
+pub fn query_problem(rejection: &QueryRejection, rows_max: impl Into<u64>) -> Problem {
     let said = rejection.body_text();
     let what = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(&said);
     let quoted = what.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(field, _)| field);
     let field = quoted.or_else(|| what.split_once(": ").map(|(field, _)| field));
     let detail = match field {
-        Some(field) if NOT_A_NUMBER.iter().any(|words| what.ends_with(words)) => expected_number(field, rows_max),
+        Some(field) if NOT_A_NUMBER.iter().any(|words| what.ends_with(words)) => {
+            expected_number(field, rows_max.into())
+        }
         _ => what.to_owned(),
     };
     let problem = Problem::new(codes::QUERY_INVALID, detail);
@@ -36,8 +38,9 @@ const NOT_A_NUMBER: [&str; 4] = [
     "number too small to fit in target type",
 ];
 
-fn expected_number(field: &str, rows_max: u32) -> String {
+fn expected_number(field: &str, rows_max: u64) -> String {
     match field {
+        "limit" if rows_max == u64::MAX => format!("limit: expected 1 or more, up to {rows_max}"),
         "limit" => format!("limit: expected 1 to {rows_max}"),
         field => format!("{field}: expected a whole number"),
     }

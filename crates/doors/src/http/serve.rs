@@ -86,6 +86,7 @@ impl Edge {
         let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
         let EdgeOptions { limits, addresses, metrics, refused, requests, open_paths, demo, .. } = options;
         let EdgeOptions { proxies, cors, upgrade, stop, .. } = options;
+        let stopping = Stopping::new(stop);
         let options = DoorOptions {
             authenticator,
             operations,
@@ -98,9 +99,10 @@ impl Edge {
             cors,
             demo,
             upgrade,
+            stopping: stopping.clone(),
         };
         let (door, routing) = Door::open(options, rooms)?;
-        let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
+        let routing = Arc::new(routing);
         let places = EdgePlaces::new(limits.connections_max, addresses);
         Ok(Edge { listener, tls, door, routing, places, stopping })
     }

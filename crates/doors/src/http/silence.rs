@@ -4,8 +4,12 @@
 //! that closed its connection. Closing looks like having sent all requests, as long as nothing is written. Who waits
 //! decides what that means to it; all other requests are answered.
 
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use tokio::sync::Notify;
 
 /// Says when a client sends no more. Requests have it as an extension.
@@ -23,6 +27,11 @@ impl Silence {
         }
     }
 
+    /// Whether the client sends no more.
+    pub fn is_told(&self) -> bool {
+        self.is_told.load(Ordering::Relaxed)
+    }
+
     /// Waits until the client sends no more.
     pub async fn wait(&self) {
         // Made before the flag is read, so that what is told in between wakes it.
@@ -30,6 +39,17 @@ impl Silence {
         if !self.is_told.load(Ordering::Relaxed) {
             told.await;
         }
+    }
+}
+
+/// The silence of the connection that a request came on, for handlers.
+pub struct OfConnection(pub Arc<Silence>);
+
+impl<S: Sync> FromRequestParts<S> for OfConnection {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(head: &mut Parts, _state: &S) -> Result<OfConnection, Infallible> {
+        Ok(OfConnection(head.extensions.get::<Arc<Silence>>().cloned().unwrap_or_default()))
     }
 }
 

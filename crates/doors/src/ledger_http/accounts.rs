@@ -17,7 +17,7 @@ use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::lines::are_lines_wanted;
-use crate::http::{BodyProblems, GuardProblems};
+use crate::http::{BodyProblems, GuardProblems, OfConnection, StreamCaller};
 use crate::json::{Problem, codes, json, response};
 use crate::ledger_json::OpenCall;
 use crate::ledger_json::account::{AccountBody, KindWord};
@@ -325,7 +325,8 @@ pub async fn list<B: Backend>(
 /// With `Accept: application/x-ndjson`, the answer is the whole history, one row a line, sent as fast as the client
 /// reads. If something goes wrong after the first row, such as a damaged record, a last line says it: `{"problem": …}`
 /// with what would have been the answer before the first row, `code`, `detail` and all. Then the connection breaks;
-/// what was read up to there is true. Rows that are older than a damaged record can be read when its file is mended.
+/// what was read up to there is true. Rows that are older than a damaged record can be read when its file is mended. It
+/// breaks off so, too, when the token is no longer good or its rights have changed, and when the server stops.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}/transfers",
@@ -346,6 +347,7 @@ pub async fn history<B: Backend>(
     version: Version,
     path: InPath,
     query: InQuery<HistoryQuery>,
+    OfConnection(silence): OfConnection,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -354,7 +356,8 @@ pub async fn history<B: Backend>(
     let before = before.map(Into::into);
     let times = history_time::span(from_time.as_deref(), to_time.as_deref())?;
     if are_lines_wanted(version, &headers) {
-        return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?, times).await;
+        let caller = StreamCaller::new(caller, &headers);
+        return history_lines::answer(&ledger, (caller, silence), id, before, rows_max(limit)?, times).await;
     }
     let limit = page_rows(limit)?;
     let page = history_time::page(&ledger, &caller, &id, before, limit, times).await?;

@@ -29,7 +29,7 @@ use super::limits::{PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::ReadProblems;
 use super::room::{Ledger, StreamKind};
 use crate::auth::{Access, Identity, Pattern, Rights};
-use crate::http::GuardProblems;
+use crate::http::{GuardProblems, OfConnection};
 use crate::json::{Problem, ProblemCode, codes};
 use page::page;
 use stream::{Format, Wanted, stream};
@@ -107,6 +107,7 @@ pub async fn changes<B: Backend>(
     State(ledger): State<Ledger<B>>,
     version: Version,
     query: Result<Query<ChangesQuery>, QueryRejection>,
+    OfConnection(silence): OfConnection,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -125,7 +126,7 @@ pub async fn changes<B: Backend>(
     let place = ledger.place_for_stream(&caller, StreamKind::Changes)?;
     let wanted = Wanted { format, rows_max: query.limit, follows: query.follow.unwrap_or(true) };
     let changes = ledger.changes(&caller, after, filter)?;
-    stream(&ledger, caller, &headers, changes, wanted, place).await
+    stream(&ledger, caller, &headers, changes, wanted, (place, silence)).await
 }
 
 /// Which changes `caller` gets of those that they ask for.

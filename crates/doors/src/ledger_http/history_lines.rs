@@ -8,7 +8,9 @@
 //! bound of requests gets the next part when half of what may come at once is left, and parts are read in turn by
 //! caller. What goes wrong before the first row is a problem; what goes wrong later is the last line, and breaks the
 //! connection, so that nobody takes a piece for the whole. So does the end of a stream whose place another caller
-//! needs.
+//! needs, or whose caller may no longer do what it could when it began.
+
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
@@ -18,10 +20,10 @@ use tidegate_machines::ledger::HistoryRow;
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
-use super::room::{Ledger, StreamKind, StreamPlace};
+use super::room::{Ledger, StreamKind};
 use crate::auth::{Identity, gate};
 use crate::http::lines::NDJSON;
-use crate::http::{Cut, Door, Part, Parts};
+use crate::http::{Cut, Door, Part, Parts, Silence, StreamCaller, StreamPlace};
 use crate::json::Problem;
 
 /// Why a history breaks off whose place another caller needs.
@@ -30,7 +32,7 @@ const CUT: &str = "another caller needed the place of this stream; ask again a l
 /// The history of `account` from `before` on, at most `rows_max` rows.
 pub async fn answer<B: Backend>(
     ledger: &Ledger<B>,
-    caller: &Identity,
+    (caller, silence): (StreamCaller, Arc<Silence>),
     account: Box<str>,
     before: Option<Box<str>>,
     rows_max: Option<u64>,
@@ -42,18 +44,18 @@ pub async fn answer<B: Backend>(
         // Rows of other times are read and do not count.
         rows_max: if times.is_all() { rows_max } else { None },
     };
-    let _place = caller.admit(&request)?;
-    if let Some(missing) = ledger.permit(caller, &request).await? {
-        caller.answered(&Reply::Refused(missing.refusal));
+    let reader = caller.identity();
+    let _place = reader.admit(&request)?;
+    if let Some(missing) = ledger.permit(reader, &request).await? {
+        reader.answered(&Reply::Refused(missing.refusal));
         return Err(Problem::from(missing).with("id", &*account));
     }
-    let place = ledger.place_for_stream(caller, StreamKind::History)?;
-    let replies = ledger.open(caller.asks(request), HISTORY_PARTS_UNREAD_MAX)?;
-    let caller = caller.clone();
+    let place = ledger.place_for_stream(reader, StreamKind::History)?;
+    let replies = ledger.open(reader.asks(request), HISTORY_PARTS_UNREAD_MAX)?;
     let door = ledger.door.clone();
     let mut lines = HistoryLines::<B> { door, replies, account, times, rows_left: rows_max, caller, place };
     let first = ledger.door.in_time(lines.next()).await??;
-    let mut response = Response::new(ledger.door.body_in_parts(first, lines));
+    let mut response = Response::new(ledger.door.body_in_parts(first, lines, silence));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     Ok(response)
 }
@@ -65,23 +67,25 @@ struct HistoryLines<B: Backend> {
     account: Box<str>,
     times: TimeSpan,
     rows_left: Option<u64>,
-    caller: Identity,
+    caller: StreamCaller,
     place: StreamPlace,
 }
 
 impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
-        self.door.pause_of_stream(&self.caller).await;
-        let place = self.door.place_to_walk(&self.caller).await?;
+        self.door.pause_of_stream(self.caller.identity()).await;
+        let place = self.door.place_to_walk(self.caller.identity()).await?;
         let reply = self.replies.next().await;
         drop(place);
         if let Some(reply) = &reply {
-            self.caller.answered(reply);
-            self.door.take_turns_of_rows(&self.caller, reply.rows_read()).await;
+            self.caller.identity().answered(reply);
+            self.door.take_turns_of_rows(self.caller.identity(), reply.rows_read()).await;
         }
+        self.caller.renew(&self.door)?;
+        let caller = self.caller.identity();
         match reply {
             Some(Reply::HistoryPart { mut rows, written_by, is_last }) => {
-                gate::hide_others(&self.caller, &mut rows);
+                gate::hide_others(caller, &mut rows);
                 assert_eq!(rows.len(), written_by.len(), "each row was written at some time");
                 let is_over = written_by.last().is_some_and(|by| self.times.ends_before(by.0));
                 let mut written_by = written_by.iter();
@@ -90,7 +94,7 @@ impl<B: Backend> Parts for HistoryLines<B> {
                     rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= rows.len() as u64;
                 }
-                Ok(Part { bytes: lines(&rows, &self.caller), is_last: is_last || is_over || self.rows_left == Some(0) })
+                Ok(Part { bytes: lines(&rows, caller), is_last: is_last || is_over || self.rows_left == Some(0) })
             }
             Some(Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &*self.account)),
             Some(Reply::Unavailable(unavailable)) => Err(unavailable.into()),

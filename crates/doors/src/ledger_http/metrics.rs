@@ -8,10 +8,6 @@ metrics! {
     pub struct LedgerHttpMetrics() {
         transfers: SharedCounter
             "tidegate_http_transfers_total" "Transfers asked for, in single requests and batches.";
-        streams_cut: SharedCounter
-            "tidegate_http_streams_cut_total" "Streams that ended because a caller with fewer needed the place.";
-        streams_refused: SharedCounter
-            "tidegate_http_streams_refused_total" "Streams that were refused because all places were taken.";
         history_streams: SharedGauge
             "tidegate_http_history_streams" "Histories that are read as lines now.";
         change_streams: SharedGauge

@@ -25,7 +25,6 @@ pub(crate) mod limits;
 mod metrics;
 mod openapi;
 mod page_turns;
-mod places;
 mod room;
 mod settings;
 mod transfers;

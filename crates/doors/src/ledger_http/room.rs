@@ -17,12 +17,11 @@ use super::backend::Backend;
 use super::limits::{CHANGE_PAGE_WAIT_MAX, CHANGE_PAGES_OF_CALLER_MAX};
 use super::metrics::LedgerHttpMetrics;
 use super::page_turns::{PageLimits, PageTurn, PageTurns, TooManyPages};
-use super::places::{NoPlace, Place, Places, PlacesLimits};
 use super::transfers::TRANSFERS;
 use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
 use crate::auth::gate::{self, NotFound, Verdict};
 use crate::auth::{AccountKinds, Identity};
-use crate::http::{Cut, Door, HttpLimits, HttpRoom, Routes};
+use crate::http::{Door, HttpRoom, Routes, StreamPlace, StreamPlaces};
 use crate::json::{Problem, ProblemCode, codes};
 use crate::ledger_json::refusal_codes;
 use crate::turns::CallerName;
@@ -121,8 +120,8 @@ pub struct Shared<B> {
     pub(super) metrics: LedgerHttpMetrics,
     backend: B,
     kinds: Mutex<AccountKinds>,
-    change_places: Arc<Places>,
-    history_places: Arc<Places>,
+    change_places: StreamPlaces,
+    history_places: StreamPlaces,
     page_turns: Arc<PageTurns>,
 }
 
@@ -133,25 +132,6 @@ pub enum StreamKind {
     History,
     /// Changes.
     Changes,
-}
-
-/// A place among the streams of one edge thread, until it is dropped.
-pub struct StreamPlace {
-    place: Place,
-    open: SharedGauge,
-}
-
-impl StreamPlace {
-    /// Tells when the stream is to end, because a caller with fewer needs the place.
-    pub fn cut(&self) -> Cut {
-        self.place.cut()
-    }
-}
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        self.open.add(-1);
-    }
 }
 
 impl<B> Clone for Ledger<B> {
@@ -172,16 +152,16 @@ impl<B: Backend> Ledger<B> {
         let kinds = Mutex::new(AccountKinds::new(door.limits().kinds_cached_max));
         let LedgerRoom { backend, metrics } = room;
         let limits = *door.limits();
-        let places = |all_max| {
-            let HttpLimits { streams_of_caller_max: of_caller_max, streams_for_services: for_services, .. } = limits;
-            Places::new(PlacesLimits { all_max, of_caller_max, for_services })
-        };
+        let places =
+            |all_max, open: &SharedGauge| door.stream_places(all_max, limits.streams_for_services, open.clone());
+        let change_places = places(limits.change_streams_max, &metrics.change_streams);
+        let history_places = places(limits.history_streams_max, &metrics.history_streams);
         let shared = Shared {
             metrics,
             backend,
             kinds,
-            change_places: places(limits.change_streams_max),
-            history_places: places(limits.history_streams_max),
+            change_places,
+            history_places,
             page_turns: PageTurns::new(PageLimits {
                 at_once: limits.change_pages_max,
                 for_services: limits.change_pages_for_services,
@@ -232,24 +212,9 @@ impl<B: Backend> Ledger<B> {
 
     /// A place for one more stream of `caller`. If all are taken, whoever has the most loses one.
     pub fn place_for_stream(&self, caller: &Identity, kind: StreamKind) -> Result<StreamPlace, Problem> {
-        let (places, open) = match kind {
-            StreamKind::History => (&self.history_places, &self.metrics.history_streams),
-            StreamKind::Changes => (&self.change_places, &self.metrics.change_streams),
-        };
-        match places.take(CallerName::of_identity(caller)) {
-            Ok((place, was_another_cut)) => {
-                self.metrics.streams_cut.add(was_another_cut.into());
-                open.add(1);
-                Ok(StreamPlace { place, open: open.clone() })
-            }
-            Err(no_place) => {
-                let detail = match no_place {
-                    NoPlace::OfCaller => "this caller has as many streams open as it may; read or close one of them",
-                    NoPlace::OfAll => "all places of streams are taken; read pages, or ask again later",
-                };
-                self.metrics.streams_refused.increment();
-                Err(Problem::new(codes::BUSY, detail).retry_after_s(1))
-            }
+        match kind {
+            StreamKind::History => self.history_places.take(caller),
+            StreamKind::Changes => self.change_places.take(caller),
         }
     }
 

@@ -391,12 +391,12 @@ fn key_of(text: &str) -> Result<MessageKey, Problem> {
     text.parse().map_err(|error: tidegate_queue::machine::NoKey| Problem::new(ARGUMENT_INVALID, error.to_string()))
 }
 
-/// The only message that was found. Who may do nothing with its queue is told that there is none.
+/// The message that is asked for. Who may do nothing with its queue is told that there is none.
 async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
-    let Answer::Messages(found, _) = ask(served, caller, Call::Read(read)).await? else {
-        unreachable!("a look at a message is answered with messages")
+    let Answer::Message(found) = ask(served, caller, Call::Read(read)).await? else {
+        unreachable!("a look at a message is answered with it")
     };
-    found.into_iter().next().filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
+    Some(*found).filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
 }
 
 fn not_found() -> Problem {

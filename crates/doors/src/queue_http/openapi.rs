@@ -34,7 +34,7 @@ enum OwnProblems {
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(ProblemBody),
     /// Right by itself, and not with what there is: `queue_full`, `queue_not_empty`, `queue_in_use`,
-    /// `message_leased` ...
+    /// `queues_go_round`, `message_leased` ...
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(ProblemBody),
     /// The caller asks more than it may, or has as many requests that wait for messages as it may

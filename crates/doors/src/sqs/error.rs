@@ -170,9 +170,11 @@ impl From<&Refusal> for AwsError {
             | Refusal::ScheduleInvalid(_)
             | Refusal::ScheduleNotFound => codes::INVALID_PARAMETER_VALUE,
             Refusal::SettingInvalid(_) | Refusal::WindowInvalid(_) => codes::INVALID_ATTRIBUTE_VALUE,
-            Refusal::QueueNotEmpty | Refusal::QueueInUse(_) | Refusal::QueueHasSchedules => {
-                codes::UNSUPPORTED_OPERATION
-            }
+            Refusal::QueueNotEmpty
+            | Refusal::QueueInUse(_)
+            | Refusal::QueueOfRoute(_)
+            | Refusal::GoesRound(_)
+            | Refusal::QueueHasSchedules => codes::UNSUPPORTED_OPERATION,
             Refusal::TooManyQueues
             | Refusal::TooManyQueuesOfOwner
             | Refusal::TooManySchedules

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_queue::machine::{Lease, LeaseRefusal, MessageState, Outcome, Rejection};
-use tidegate_queue::{Answer, Call, Found, Read};
+use tidegate_queue::{Answer, Call, Read};
 
 use super::arguments::{Entries, Entry, check_entries, within};
 use super::error::{AwsError, codes};
@@ -82,13 +82,12 @@ async fn deleted(asked: &Asked<'_>, queue: &str, lease: Lease, outcome: Result<(
 
 /// Whether this delivery is of another queue, and lasts.
 async fn is_of_another(asked: &Asked<'_>, queue: &str, lease: Lease) -> Done<bool> {
-    let Ok(Answer::Messages(found, _)) = asked.decide(Call::Read(Read::Message(lease.key))).await? else {
+    let Ok(Answer::Message(found)) = asked.decide(Call::Read(Read::Message(lease.key))).await? else {
         return Ok(false);
     };
-    Ok(found.first().is_some_and(|Found { view, .. }| {
-        let is_this = view.state == MessageState::Leased && view.attempts == lease.attempt;
-        is_this && *view.queue != *queue
-    }))
+    let view = &found.view;
+    let is_this = view.state == MessageState::Leased && view.attempts == lease.attempt;
+    Ok(is_this && *view.queue != *queue)
 }
 
 fn changed(outcome: Result<(), LeaseRefusal>) -> Done<()> {

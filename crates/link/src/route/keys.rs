@@ -1,12 +1,10 @@
 //! `[[route]]` and `[[route_rule]]`: what an operator says of routes.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use anyhow::{Error, Result, anyhow};
 use tidegate_config::{Count, Document, Milliseconds, NoDefault, Optional, Required, Text, Texts, config, words};
 use tidegate_machines::shard_of;
-use tidegate_queue::Declared;
 use tidegate_queue::machine::is_queue_name;
+use tidegate_queue::{Declared, RouteQueues, Routing};
 
 use super::rule::{Choose, Rule};
 use crate::checks::Checks;
@@ -106,6 +104,7 @@ pub fn routes(document: &Document, declared: &Declared, shards: u16) -> Result<V
         }
         route.rules.push(rule);
     }
+    let routing = routing(&routes);
     for (index, route) in routes.iter().enumerate() {
         let wrong = |key: &str, what: String| {
             anyhow!(document.error_at(&format!("route[{index}].{key}"), format!("route.{key}: {what}")))
@@ -113,7 +112,8 @@ pub fn routes(document: &Document, declared: &Declared, shards: u16) -> Result<V
         if route.rules.is_empty() {
             return Err(wrong("name", format!("expected a [[route_rule]] with route = {:?}", route.link.name)));
         }
-        if let Some(queue) = goes_round(&routes, declared, &route.link.from) {
+        let (queue, dead_letter_of) = (&route.link.from, |queue: &str| declared.get(queue)?.dead_letter.as_deref());
+        if routing.goes_round(queue, dead_letter_of) {
             let what = format!(
                 "messages of {queue:?} may come back to it by routes, or as dead letters that no rule fits: they would \
                  go round for ever"
@@ -122,6 +122,17 @@ pub fn routes(document: &Document, declared: &Declared, shards: u16) -> Result<V
         }
     }
     Ok(routes)
+}
+
+/// What routes do with queues.
+pub fn routing(routes: &[Route]) -> Routing {
+    let queues = |route: &Route| RouteQueues {
+        name: route.link.name.clone(),
+        from: route.link.from.clone(),
+        to: route.rules.iter().flat_map(|rule| rule.to.iter().map(|(queue, _)| queue.clone())).collect(),
+        has_unfit: !route.rules.last().is_some_and(Rule::is_for_all),
+    };
+    Routing(routes.iter().map(queues).collect())
 }
 
 fn no_queue(name: &str) -> String {
@@ -165,27 +176,4 @@ fn settled(keys: RuleKeys, from: &str, declared: &Declared, wrong: &dyn Fn(&str,
     let contains = keys.contains.unwrap_or_default().iter().map(|word| word.to_lowercase().into()).collect();
     let (attribute, prefix) = (keys.attribute, keys.prefix.unwrap_or_default());
     Ok(Rule { attribute, prefix, contains, to, choose: keys.choose })
-}
-
-/// The queue itself, if its messages may come back to it at once.
-fn goes_round<'a>(routes: &[Route], declared: &Declared, start: &'a str) -> Option<&'a str> {
-    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for route in routes {
-        let to = route.rules.iter().flat_map(|rule| rule.to.iter().map(|(queue, _)| &**queue));
-        let unfit = (!route.rules.last().is_some_and(Rule::is_for_all)).then(|| &declared[&route.link.from]);
-        let dead_letters = unfit.and_then(|settings| settings.dead_letter.as_deref());
-        next.entry(&route.link.from).or_default().extend(to.chain(dead_letters));
-    }
-    let (mut seen, mut left) = (BTreeSet::new(), vec![start]);
-    while let Some(queue) = left.pop() {
-        for to in next.get(queue).into_iter().flatten() {
-            if *to == start {
-                return Some(start);
-            }
-            if seen.insert(*to) {
-                left.push(to);
-            }
-        }
-    }
-    None
 }

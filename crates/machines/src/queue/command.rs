@@ -303,6 +303,15 @@ pub enum Refusal {
     /// Others send their dead letters there.
     #[error("it is the dead letter queue of \"{0}\"")]
     QueueInUse(Box<str>),
+    /// A route of the configuration needs it.
+    #[error("the route \"{0}\" of the configuration needs it; take it out of its [[route_rule]]s first, and restart")]
+    QueueOfRoute(Box<str>),
+    /// Messages would never come to an end.
+    #[error(
+        "messages of \"{0}\" might come back to it by routes of the configuration, or as dead letters that no rule \
+         fits: they would go round for ever. Choose another dead letter queue"
+    )]
+    GoesRound(Box<str>),
     /// Messages go from one queue to another within a shard only.
     #[error("the two queues are on different shards; write the same {{tag}} into both names")]
     OnTwoShards,

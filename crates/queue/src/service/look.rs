@@ -10,8 +10,8 @@ use super::hand_out::with_ordering_key;
 use super::host_time::view_shown;
 use super::standing;
 use super::{Fetched, Job, Progress, QueueService, QueueTurn, Reading};
-use crate::call::{Answer, Browse, Found, Read};
-use crate::limits::{ANSWER_BYTES_MAX, PAGE_LOOKED_AT_MAX, PAGE_ROWS_MAX, PAGE_TRAILS_MAX};
+use crate::call::{Answer, Browse, Found, MessagePage, Read};
+use crate::limits::{ANSWER_BYTES_MAX, PAGE_LOOKED_AT_MAX, PAGE_ROWS_MAX};
 use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
 
@@ -24,7 +24,7 @@ impl<T: RequestTicket> QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) -> Served<Answer> {
         if let Some((job, messages)) = progress.reads.take() {
-            return Served::Done(Answer::Messages(self.finish_reading(job, messages), progress.next));
+            return Served::Done(found(self.finish_reading(job, messages), progress));
         }
         let queues = turn.state();
         let not_found = |queue: &str| Served::Done(Answer::refused(Refusal::QueueNotFound(queue.into())));
@@ -49,10 +49,10 @@ impl<T: RequestTicket> QueueService<T> {
                 return Served::Done(standing::page(queues, queue, after, *limit));
             }
             Read::Browse(browse) => {
-                let Some(Page { views, next }) = page(queues, browse) else {
+                let Some(Page { views, next, looked_at }) = page(queues, browse) else {
                     return not_found(browse.queue.as_deref().unwrap_or_default());
                 };
-                progress.next = next;
+                progress.list = Some((next, looked_at));
                 return self.read_messages(turn, views, browse.with_trails, progress, jobs);
             }
             Read::Message(key) => Some(*key),
@@ -75,9 +75,9 @@ impl<T: RequestTicket> QueueService<T> {
     ) -> Served<Answer> {
         let bodies = views.iter().filter(|view| !view.state.is_finished()).map(|view| view.body);
         let bodies: Vec<BodyPlace> = bodies.collect();
-        let found: Vec<_> = self.bodies.find(&bodies, turn).collect();
-        let places: Vec<_> = found.iter().filter(|(_, message)| message.is_none()).map(|(place, _)| *place).collect();
-        let mut found: HashMap<u64, _> = found.into_iter().map(|(place, message)| (place.number, message)).collect();
+        let kept: Vec<_> = self.bodies.find(&bodies, turn).collect();
+        let places: Vec<_> = kept.iter().filter(|(_, message)| message.is_none()).map(|(place, _)| *place).collect();
+        let mut kept: HashMap<u64, _> = kept.into_iter().map(|(place, message)| (place.number, message)).collect();
         let ahead_ms = self.ahead_ms(turn);
         let mut trails = Vec::new();
         let mut with_body = |view: MessageView| {
@@ -90,13 +90,13 @@ impl<T: RequestTicket> QueueService<T> {
                 }
             }
             let view = view_shown(view, ahead_ms);
-            let message = found.remove(&view.body.number).flatten();
+            let message = kept.remove(&view.body.number).flatten();
             let message = message.map(|message| with_ordering_key(message, view.ordering_key.as_deref()));
             Found { view, message, trail }
         };
         let messages: Vec<Found> = views.into_iter().map(&mut with_body).collect();
         if places.is_empty() && trails.is_empty() {
-            return Served::Done(Answer::Messages(messages, progress.next));
+            return Served::Done(found(messages, progress));
         }
         let job = jobs.start(Job { places, trails });
         self.readings.insert(job, Reading::Call);
@@ -119,34 +119,50 @@ impl<T: RequestTicket> QueueService<T> {
     }
 }
 
-/// Messages of a range, and the key from which on others may be.
+/// What a call is answered with: a page, if it asked for one.
+fn found(mut messages: Vec<Found>, progress: &Progress) -> Answer {
+    match progress.list {
+        Some((next, looked_at)) => Answer::Page(MessagePage { rows: messages, next, looked_at }),
+        None => Answer::Message(Box::new(messages.pop().expect("who asks for one message gets it, or is refused"))),
+    }
+}
+
+/// Messages of a range, the key from which on others may be, and how many were looked at.
 struct Page {
     views: Vec<MessageView>,
     next: Option<MessageKey>,
+    looked_at: usize,
 }
 
 /// The first messages of a range. `None` if there is no such queue.
 fn page(queues: &Queues, browse: &Browse) -> Option<Page> {
-    let Browse { queue, keys, limit, with_gone, with_trails } = browse;
+    let Browse { queue, may_see, keys, with_gone, .. } = browse;
     let messages: Box<dyn Iterator<Item = MessageView>> = match queue {
         Some(queue) if !with_gone => Box::new(queues.browse(queue, keys.clone())?),
         Some(queue) if queues.settings(queue).is_none() => return None,
         _ => Box::new(queues.browse_all(keys.clone())),
     };
-    let rows_max = if *with_trails { PAGE_TRAILS_MAX } else { PAGE_ROWS_MAX };
-    let (mut views, mut bytes) = (Vec::new(), 0);
-    for (looked_at, view) in messages.enumerate() {
-        let is_wanted =
-            queue.as_ref().is_none_or(|queue| *queue == view.queue) && (*with_gone || !view.state.is_finished());
+    let (mut views, mut bytes): (Vec<MessageView>, u64) = (Vec::new(), 0);
+    let mut looked_at = 0;
+    for view in messages {
+        let is_wanted = queue.as_ref().is_none_or(|queue| *queue == view.queue)
+            && (*with_gone || !view.state.is_finished())
+            && may_see.matches(&view.queue);
         let body_bytes = if view.state.is_finished() { 0 } else { u64::from(view.bytes) };
         let is_full = is_wanted && !views.is_empty() && bytes + body_bytes > ANSWER_BYTES_MAX;
-        if looked_at == PAGE_LOOKED_AT_MAX || views.len() == (*limit).min(rows_max) || is_full {
-            return Some(Page { views, next: Some(view.key) });
+        if views.len() == browse.rows_max() || is_full {
+            // Not the message behind it, which whoever asks may not know.
+            let next = views.last().map_or(view.key, |last| last.key.next());
+            return Some(Page { views, next: Some(next), looked_at });
         }
+        if looked_at == PAGE_LOOKED_AT_MAX {
+            return Some(Page { views, next: Some(view.key), looked_at });
+        }
+        looked_at += 1;
         if is_wanted {
             bytes += body_bytes;
             views.push(view);
         }
     }
-    Some(Page { views, next: None })
+    Some(Page { views, next: None, looked_at })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::{Message, MessageKey, Rejection, Settings, StandingSettings, When};
-use tidegate_queue::{Browse, Call, Note, QueueService, Read, Receive, RequestTicket};
+use tidegate_queue::{Browse, Call, Note, QueueFilter, QueueService, Read, Receive, RequestTicket};
 use tidegate_shard::Caller;
 
 use super::ask::{Ask, Asked, Held};
@@ -202,7 +202,8 @@ impl Clients {
                 let keys = some_keys(&mut site.chance, oracle);
                 let limit = site.chance.within(1..=100) as usize;
                 let (with_gone, with_trails) = (site.chance.happens(300), site.chance.happens(300));
-                let browse = Browse { queue: Some(name), keys: keys.clone(), limit, with_gone, with_trails };
+                let (queue_name, may_see) = (Some(name), QueueFilter::all());
+                let browse = Browse { queue: queue_name, may_see, keys: keys.clone(), limit, with_gone, with_trails };
                 (Ask::Browse { queue, keys }, Request::Call(shard, Call::Read(Read::Browse(browse))))
             }
             Wish::Purge => (Ask::Purge { queue }, Request::Call(shard, Call::Purge { queue: name })),
@@ -391,9 +392,9 @@ impl Clients {
         if site.chance.happens(100) {
             let queue = site.chance.below(oracle.queues.len() as u64) as usize;
             let of = &oracle.queues[queue];
-            let (queue_name, keys) = (Some(of.name.clone()), all_keys());
-            let browse =
-                Browse { queue: queue_name, keys: keys.clone(), limit: 20, with_gone: false, with_trails: false };
+            let (queue_name, keys, may_see) = (Some(of.name.clone()), all_keys(), QueueFilter::all());
+            let (limit, with_gone, with_trails) = (20, false, false);
+            let browse = Browse { queue: queue_name, may_see, keys: keys.clone(), limit, with_gone, with_trails };
             let request = Request::Call(of.shard, Call::Read(Read::Browse(browse)));
             self.ask(site, node, oracle, Ask::Browse { queue, keys }, request);
         }

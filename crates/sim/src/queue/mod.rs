@@ -32,7 +32,7 @@ mod plan;
 
 use tidegate_journal::{LogId, Options};
 use tidegate_queue::machine::{Lease, Outcome};
-use tidegate_queue::{Answer, Found, QueueService, QueuesFamily, Received};
+use tidegate_queue::{Answer, Found, MessagePage, QueueService, QueuesFamily, Received};
 use tidegate_shard::CompactionRule;
 
 use self::ask::{Ask, Asked, Held};
@@ -263,7 +263,8 @@ fn count_answer(tally: &mut Tally, ask: &Ask, answer: &Answer, held: &[Held]) {
         (Ask::Redrive { .. }, Answer::Outcome(Outcome::Some { count, .. })) => {
             tally.add("a message that was redriven", *count);
         }
-        (_, Answer::Messages(found, _)) => tally.add("a message that was looked at", found.len() as u64),
+        (_, Answer::Message(_)) => tally.add("a message that was looked at", 1),
+        (_, Answer::Page(page)) => tally.add("a message that was looked at", page.rows.len() as u64),
         _ => {}
     }
 }
@@ -278,15 +279,16 @@ fn in_short(answer: &Answer) -> String {
             };
             format!("received {}", received.iter().map(short).collect::<Vec<_>>().join(", "))
         }
-        Answer::Messages(found, next) => {
-            let short = |found: &Found| {
-                let has_body = found.message.is_some();
-                format!("{} {:?} {has_body}", found.view.key, found.view.state)
-            };
-            format!("messages {}, next: {next:?}", found.iter().map(short).collect::<Vec<_>>().join(", "))
+        Answer::Message(found) => format!("message {}", found_in_short(found)),
+        Answer::Page(MessagePage { rows, next, .. }) => {
+            format!("messages {}, next: {next:?}", rows.iter().map(found_in_short).collect::<Vec<_>>().join(", "))
         }
         other => format!("{other:?}"),
     }
+}
+
+fn found_in_short(found: &Found) -> String {
+    format!("{} {:?} {}", found.view.key, found.view.state, found.message.is_some())
 }
 
 /// A lease in words.

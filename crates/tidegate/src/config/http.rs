@@ -44,9 +44,12 @@ config! {
         http_history_streams_max: Count<usize> = 64, 2..=64, restart,
             "histories per edge thread that are read as lines; a caller without any gets the place of whoever has the \
              most";
+        http_message_streams_max: Count<usize> = 16, 1..=1_024, restart,
+            "streams of messages of queues, read as lines, per edge thread; a caller without any gets the place of \
+             whoever has the most";
         http_streams_of_caller_max: Count<usize> = 8, 1..=4_096, restart,
-            "streams of changes, and histories read as lines, that one caller has open per edge thread; \
-             more is answered 503";
+            "streams of changes, histories read as lines, and messages read as lines, that one caller has open per \
+             edge thread, of each; more is answered 503";
         http_streams_for_services: Count<usize> = 16, 0..=4_095, restart,
             "streams of changes, and histories read as lines, per edge thread that viewers leave to services; \
              fewer than http_change_streams_max and http_history_streams_max";
@@ -139,6 +142,7 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
         reader_timeout: Duration::from_millis(keys.http_reader_timeout_ms),
         change_streams_max: keys.http_change_streams_max,
         history_streams_max: keys.http_history_streams_max,
+        message_streams_max: keys.http_message_streams_max,
         streams_of_caller_max: keys.http_streams_of_caller_max,
         streams_for_services: keys.http_streams_for_services,
         change_pages_max: keys.http_change_pages_max,

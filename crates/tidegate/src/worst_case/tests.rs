@@ -35,6 +35,7 @@ fn rows_are_what_the_code_bounds() {
         ("limits.binary_connections_max", 2_000 * doors::BINARY_CONNECTION_BYTES),
         ("limits.http_connections_max", 1_000 * doors::http_connection_bytes(&config("").limits.http)),
         ("limits.http_change_streams_max", 64 * doors::CHANGE_STREAM_BYTES),
+        ("limits.http_message_streams_max", 16 * doors::MESSAGE_STREAM_BYTES),
         ("limits.workers", 2 * (doors::REQUESTS_BYTES + doors::BINARY_AHEAD_BYTES + doors::BINARY_KINDS_BYTES)),
         ("data.shards", LEDGER_LOG_BYTES),
         ("topics.shards", 2 * TOPIC_LOG_BYTES),

@@ -1,5 +1,7 @@
 //! Changes for as long as the client reads, as lines or as server-sent events.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
 use serde::Serialize;
@@ -9,11 +11,11 @@ use tokio::time::{Duration, Instant};
 use super::row::ChangeBody;
 use crate::auth::Identity;
 use crate::http::lines::{NDJSON, are_lines_wanted, is_wanted};
-use crate::http::{Cut, Part, Parts};
+use crate::http::{Cut, Part, Parts, Silence, StreamCaller, StreamPlace};
 use crate::json::Problem;
 use crate::ledger_http::backend::{Backend, Changes};
 use crate::ledger_http::limits::CHANGE_HEARTBEAT;
-use crate::ledger_http::room::{Ledger, StreamPlace};
+use crate::ledger_http::room::Ledger;
 
 /// The content type of events.
 const EVENTS: &str = "text/event-stream";
@@ -103,12 +105,11 @@ pub async fn stream<B: Backend>(
     headers: &HeaderMap,
     changes: B::Changes,
     wanted: Wanted,
-    place: StreamPlace,
+    (place, silence): (StreamPlace, Arc<Silence>),
 ) -> Result<Response<Body>, Problem> {
     let mut stream = ChangeStream {
         changes,
-        caller,
-        headers: only_authorization(headers),
+        caller: StreamCaller::new(caller, headers),
         ledger: ledger.clone(),
         format: wanted.format,
         rows_left: wanted.rows_max,
@@ -119,7 +120,7 @@ pub async fn stream<B: Backend>(
         place,
     };
     let first = ledger.door.in_time(stream.next()).await??;
-    let mut response = Response::new(ledger.door.body_in_parts(first, stream));
+    let mut response = Response::new(ledger.door.body_in_parts(first, stream, silence));
     let values = response.headers_mut();
     values.insert(header::CONTENT_TYPE, HeaderValue::from_static(wanted.format.content_type()));
     values.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -129,9 +130,7 @@ pub async fn stream<B: Backend>(
 /// A stream of changes to one client.
 struct ChangeStream<B: Backend> {
     changes: B::Changes,
-    caller: Identity,
-    /// Shows the caller's token again.
-    headers: HeaderMap,
+    caller: StreamCaller,
     ledger: Ledger<B>,
     format: Format,
     rows_left: Option<u64>,
@@ -147,10 +146,10 @@ impl<B: Backend> Parts for ChangeStream<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         let patience = if self.is_first { FIRST_PART_WITHIN.min(self.heartbeat) } else { self.heartbeat };
         let quiet_until = Instant::now() + patience;
-        self.ledger.door.pause_of_stream(&self.caller).await;
+        self.ledger.door.pause_of_stream(self.caller.identity()).await;
         loop {
             let part = tokio::time::timeout_at(quiet_until, self.changes.next()).await;
-            self.check_rights()?;
+            self.caller.renew(&self.ledger.door)?;
             let Ok(part) = part else {
                 self.is_first = false;
                 return Ok(self.mark("heartbeat", false));
@@ -164,7 +163,7 @@ impl<B: Backend> Parts for ChangeStream<B> {
             if !part.rows.is_empty() {
                 self.is_first = false;
                 let mut bytes = Vec::with_capacity(part.rows.len() * 384);
-                part.rows.iter().for_each(|row| self.format.row(row, &self.caller, &mut bytes));
+                part.rows.iter().for_each(|row| self.format.row(row, self.caller.identity(), &mut bytes));
                 return Ok(Part { bytes, is_last: self.rows_left == Some(0) });
             }
             if part.is_at_end && !self.follows {
@@ -196,22 +195,4 @@ impl<B: Backend> ChangeStream<B> {
         self.format.mark(kind, &self.cursor, None, &mut bytes);
         Part { bytes, is_last }
     }
-
-    /// The token is still good, and gives the same rights as when the stream began. Each part counts as a request.
-    fn check_rights(&mut self) -> Result<(), Problem> {
-        let now = self.ledger.door.caller_of_stream(&self.headers)?;
-        if now.rights() != self.caller.rights() {
-            return Err(Problem::forbidden(
-                "the rights of this token have changed; connect again with the last cursor",
-            ));
-        }
-        // A reload may have given its caller other bounds.
-        self.caller = now;
-        Ok(())
-    }
-}
-
-fn only_authorization(headers: &HeaderMap) -> HeaderMap {
-    let values = headers.get_all(header::AUTHORIZATION).iter();
-    values.map(|value| (header::AUTHORIZATION, value.clone())).collect()
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use tidegate_ledger::message::Unavailable;
 use tidegate_machines::DamagedPlace;
 
-use super::server::{Client, SERVICE, TestServer};
+use super::server::{Client, READER, SERVICE, TestServer, settings};
+use crate::auth::Rights;
 use crate::http::HttpLimits;
 
 const PATH: &str = "/v1/accounts/wallet:dave/transfers";
@@ -98,6 +99,24 @@ fn lines_are_the_rows_of_the_pages() {
     let some = begin(server.connect(), SERVICE, &format!("{PATH}?before=2300&limit=1234")).rows();
     assert_eq!(some, (expected[46..46 + 1_234].to_vec(), true));
     assert_eq!(server.backend.streams(), 0);
+}
+
+#[test]
+fn a_history_ends_with_the_rights_of_its_reader() {
+    let server = TestServer::open();
+    server.backend.lengthen("wallet:dave", LONG);
+    let (gone, poorer) = (begin(server.connect(), SERVICE, PATH), begin(server.connect(), READER, PATH));
+    let mut changed = settings();
+    changed.services.retain(|service| *service.name != *"dev");
+    let reader = changed.services.iter_mut().find(|service| *service.name == *"reader").unwrap();
+    reader.rights = Rights::Service { grants: vec!["read:wallet:carol".parse().unwrap()] };
+    server.authenticator.reload(changed);
+    for (reading, code) in [(gone, "token_invalid"), (poorer, "forbidden")] {
+        let (rows, is_whole) = reading.rows();
+        assert_eq!((&rows.last().unwrap()["problem"]["code"], is_whole), (&json!(code), false));
+        assert!(rows.len() < LONG, "{} rows", rows.len());
+    }
+    until("the shards are told", || server.backend.streams() == 0);
 }
 
 #[test]

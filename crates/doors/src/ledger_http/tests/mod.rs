@@ -12,6 +12,7 @@ mod history_time;
 mod hostile;
 mod lane;
 mod outside_room;
+mod quiet_streams;
 mod quotas;
 mod rights;
 mod server;

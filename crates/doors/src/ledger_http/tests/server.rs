@@ -34,6 +34,9 @@ pub const SHOP: &str = "shop-service-token";
 /// Token of a service that may read all counters and add to those of `hits:`.
 pub const COUNTING: &str = "counting-service-token";
 
+/// Token of a service that may read all accounts.
+pub const READER: &str = "reader-service-token";
+
 /// Hashing is slow; one hash serves all tests.
 static DAVES_HASH: LazyLock<PasswordHash> = LazyLock::new(|| hash_password("dave"));
 
@@ -55,6 +58,7 @@ pub fn settings() -> AuthSettings {
         users: vec![viewer("dave"), viewer("carol")],
         services: vec![
             service("dev", SERVICE, &["*"]),
+            service("reader", READER, &["read:*"]),
             service("counting", COUNTING, &["room:counters:read:*", "room:counters:write:hits:*"]),
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
@@ -70,6 +74,8 @@ pub struct TestServer {
     pub backend: FakeBackend,
     /// What the door counted.
     pub metrics: HttpMetrics,
+    /// Who may come in.
+    pub authenticator: Arc<Authenticator>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     edge: Option<JoinHandle<std::io::Result<()>>>,
@@ -148,11 +154,12 @@ impl TestServer {
         let backend = FakeBackend::new(registry);
         backend.seed();
         let (stop, stopped) = watch::channel(false);
+        let authenticator = Arc::new(Authenticator::new(settings));
         let ledger: Box<dyn HttpRoom> = Box::new(LedgerRoom::new(backend.clone(), ledger_metrics));
         let options = EdgeOptions {
             listener,
             tls: tls.map(|config| DoorTls { config, gate }),
-            authenticator: Arc::new(Authenticator::new(settings)),
+            authenticator: authenticator.clone(),
             operations: Arc::new(backend.clone()),
             proxies: HttpProxies::default(),
             rooms: std::iter::once(ledger).chain(others).collect(),
@@ -169,7 +176,7 @@ impl TestServer {
         };
         let edge = Edge::open(options)?;
         let edge = std::thread::spawn(move || edge.serve(async {}));
-        Ok(TestServer { backend, metrics, address, stop, edge: Some(edge) })
+        Ok(TestServer { backend, metrics, authenticator, address, stop, edge: Some(edge) })
     }
 
     /// A new connection.

@@ -92,9 +92,10 @@ impl Oracle {
                     known.waits.push(Wait { queue: None, above: 0, decided_from, not_before });
                 }
             }
-            (Ask::Look { .. } | Ask::LookById { .. } | Ask::Browse { .. }, Answer::Messages(found, next)) => {
-                self.seen(asked, found, *next)?;
+            (Ask::Look { .. } | Ask::LookById { .. }, Answer::Message(found)) => {
+                self.seen(asked, std::slice::from_ref(found), None)?;
             }
+            (Ask::Browse { .. }, Answer::Page(page)) => self.seen(asked, &page.rows, page.next)?,
             _ => return Err(strange()),
         }
         Ok(Vec::new())

@@ -99,3 +99,58 @@ fn what_is_done_with_a_queue_is_in_the_operator_log_and_one_of_the_configuration
     wait_for("it is made again", || http.get("/v1/queues/jobs").ok().filter(|answer| answer.status == 200));
     end(server, &settings);
 }
+
+/// A route that moves messages of `in` to one of two queues, and one that moves those of `jobs` that begin so.
+const ROUTED: &str = r#"
+[[queue]]
+name = "in"
+[[queue]]
+name = "first"
+[[queue]]
+name = "second"
+[[queue]]
+name = "jobs"
+[[queue]]
+name = "rest"
+[[route]]
+name = "sms"
+from = "in"
+[[route_rule]]
+route = "sms"
+to = ["first", "second", "jobs"]
+choose = "failover"
+[[route]]
+name = "some"
+from = "jobs"
+[[route_rule]]
+route = "some"
+prefix = ["+49"]
+to = ["first"]
+"#;
+
+#[test]
+fn what_routes_need_cannot_be_taken_from_them() {
+    let folder = folder();
+    let settings = with_queues(folder.path(), ROUTED);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("they are made", || http.get("/v1/queues/rest").ok().filter(|answer| answer.status == 200));
+    // As the check of the configuration refuses it: what no rule of `jobs` fits would go to `in`, and come back.
+    for settings in [json!({"dead_letter": "in"}), json!({"dead_letter": "in", "attempts_max": 3})] {
+        assert_eq!(said(http.patch("/v1/queues/jobs", &settings)), "409 queues_go_round");
+        assert_eq!(said(http.put("/v1/queues/jobs", &settings)), "409 queues_go_round");
+    }
+    assert_eq!(ok(http.get("/v1/queues/jobs"))["settings"]["dead_letter"], Value::Null);
+    ok(http.patch("/v1/queues/jobs", &json!({"dead_letter": "rest"})));
+    // All messages of `in` fit its rule, so it may have any.
+    ok(http.patch("/v1/queues/in", &json!({"dead_letter": "jobs"})));
+    for queue in ["in", "first", "second"] {
+        let refused = http.delete(&format!("/v1/queues/{queue}")).expect("the door answers");
+        assert_eq!((refused.status, refused.code()), (409, "queue_in_use"), "{queue}");
+        assert!(text(&refused.body["detail"]).contains("\"sms\""), "{refused:?}");
+    }
+    let sent = send_one(&mut http, "in", &json!({"body": "it is routed"}));
+    // By both routes, as somebody receives from `jobs` alone, and no rule there fits it.
+    wait_for("it is routed", || (look(&mut http, &sent)["queue"] == "rest").then_some(()));
+    end(server, &settings);
+}

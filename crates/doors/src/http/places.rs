@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use hashbrown::HashMap;
 
-use crate::http::{Cut, GoesOn};
+use super::parts::{Cut, GoesOn};
 use crate::turns::CallerName;
 
 /// The bounds of one kind of streams.
