@@ -64,7 +64,8 @@ def served(binary):
         of.close()
     config = Path(__file__).resolve().parents[2] / "config" / "pacing.toml"
     with tempfile.TemporaryDirectory() as data:
-        command = [binary, "serve", "--config", config, "--data", data, "--http", http_address, "--binary", binary_address]
+        doors = ["--http", http_address, "--binary", binary_address]
+        command = [binary, "serve", "--config", config, "--data", data, *doors]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             until = time.monotonic() + 30

@@ -7,6 +7,7 @@ mod support;
 mod archive;
 mod auditor;
 mod backup;
+mod binary;
 mod bounds;
 mod broken_disk;
 mod changes;

@@ -4,7 +4,14 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_wire::pacer::{
+    BidRequestRef, NoBidReason, NoticeOutcome, PacerReplyRef, WinRef, encode_bid_requests, encode_losses, encode_wins,
+    read_reply,
+};
+use tidegate_wire::proto::reply_frame;
+use tidegate_wire::{ReplyBodyRef, decode_reply};
 
+use crate::binary::Binary;
 use crate::http::Http;
 use crate::services::{ok, over, said};
 use crate::{Server, Settings, audit, folder, wait_for};
@@ -246,5 +253,77 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     assert_eq!(said(http.put("/v1/campaigns/a%20b", &plan("hats", &json!({})))), "422 campaign_id_invalid");
     assert_eq!(said(http.post("/v1/bids", &json!({"requests": []}))), "422 bids_invalid");
     assert_eq!(said(http.delete("/v1/campaigns/none")), "404 campaign_not_found");
+    assert!(server.terminate().status.success());
+}
+
+/// What a client of the binary port is answered: bids as tokens or reasons, outcomes, or the code of an error.
+#[derive(Debug, PartialEq)]
+enum Answered {
+    Bids(Vec<Result<Vec<u8>, NoBidReason>>),
+    Outcomes(Vec<NoticeOutcome>),
+    Refused(String),
+}
+
+fn answered(binary: &mut Binary) -> Answered {
+    let frame = binary.frame();
+    let body = match decode_reply(&frame).expect("a reply").body {
+        ReplyBodyRef::Room(room) => room.body,
+        ReplyBodyRef::Other(reply_frame::Body::Error(error)) => return Answered::Refused(error.code),
+        other => panic!("the pacer answers: {other:?}"),
+    };
+    match read_reply(body).expect("a reply of the pacer") {
+        PacerReplyRef::Bids(bids) => Answered::Bids(
+            bids.map(|bid| if bid.token.is_empty() { Err(bid.no_bid) } else { Ok(bid.token.to_vec()) }).collect(),
+        ),
+        PacerReplyRef::Outcomes(outcomes) => Answered::Outcomes(outcomes.collect()),
+    }
+}
+
+#[test]
+fn packets_are_answered_on_the_binary_port() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path()));
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({})) as u32;
+    bid(&mut http, number.into());
+    let mut exchange = Binary::with(&server, "a-token-that-may-bid");
+    let request = |id: u64, campaign: u32| BidRequestRef { id, campaign, ..BidRequestRef::default() };
+    let ask = |binary: &mut Binary, requests: &[BidRequestRef]| {
+        let mut frame = Vec::new();
+        encode_bid_requests(&mut frame, 7, requests.iter().copied());
+        binary.send(&frame);
+        answered(binary)
+    };
+    let mut tokens = Vec::new();
+    wait_for("every request of a packet of 256 has been bid on at once, or after a lease has grown", || {
+        let packet: Vec<BidRequestRef> = (0..256).map(|id| request(id, number)).collect();
+        let Answered::Bids(bids) = ask(&mut exchange, &packet) else { panic!("bids are answered") };
+        assert_eq!(bids.len(), 256);
+        tokens.extend(bids.iter().flatten().cloned());
+        (tokens.len() > 300).then_some(())
+    });
+    assert_eq!(ask(&mut exchange, &[request(1, 999_999)]), Answered::Bids(vec![Err(NoBidReason::CampaignUnknown)]));
+    let tell = |binary: &mut Binary, wins: &[WinRef<'_>]| {
+        let mut frame = Vec::new();
+        encode_wins(&mut frame, 8, wins.iter().copied());
+        binary.send(&frame);
+        answered(binary)
+    };
+    let won = |token, price_micros| WinRef { token, price_micros };
+    let newest = tokens.last().expect("there are some");
+    let wins = [won(newest, 900), won(newest, 900), won(&newest[..31], 1), won(newest, 1_001)];
+    let outcomes =
+        [NoticeOutcome::Taken, NoticeOutcome::Duplicate, NoticeOutcome::TokenInvalid, NoticeOutcome::PriceAboveBid];
+    assert_eq!(tell(&mut exchange, &wins), Answered::Outcomes(outcomes.into()));
+    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 900);
+
+    let mut losses = Vec::new();
+    encode_losses(&mut losses, 9, [&newest[..]]);
+    exchange.send(&losses);
+    assert_eq!(answered(&mut exchange), Answered::Refused("frame_malformed".into()));
+    let mut planner = Binary::with(&server, "a-token-of-a-planner");
+    assert_eq!(ask(&mut planner, &[request(1, number)]), Answered::Refused("forbidden".into()));
+    assert_eq!(tell(&mut planner, &wins), Answered::Refused("forbidden".into()));
     assert!(server.terminate().status.success());
 }

@@ -1,61 +1,27 @@
 //! Receivers on the binary port: who goes away while it waits gets nothing.
 
-use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use serde_json::json;
-use tidegate_wire::limits::FRAME_BYTES_MAX;
-use tidegate_wire::proto::{self, request_frame};
 use tidegate_wire::queue::{self as wire, queue_reply, queue_request};
-use tidegate_wire::{ReplyBodyRef, RoomRef, Split, decode_reply, encode_request, encode_room, split};
+use tidegate_wire::{ReplyBodyRef, RoomRef, decode_reply, encode_room};
 
 use super::waiting::{WAIT_MS, until_they_wait};
 use super::*;
-use crate::{PATIENCE, SERVICE};
+use crate::binary::Binary;
 
 /// The family of the frames of queues.
 const FAMILY: u32 = 4;
 
-/// A connection to the binary port that has shown its token, and what it has read.
-struct Binary {
-    stream: TcpStream,
-    said: Vec<u8>,
-}
-
+/// What queues are asked on the binary port.
 impl Binary {
-    fn connect(server: &Server) -> Binary {
-        let stream = TcpStream::connect(server.binary).expect("the port is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
-        let mut binary = Binary { stream, said: Vec::new() };
-        let mut hello = Vec::new();
-        encode_request(&mut hello, 1, request_frame::Body::Hello(proto::Hello { token: SERVICE.into() }));
-        binary.stream.write_all(&hello).expect("the server reads");
-        binary.frame();
-        binary
-    }
-
-    /// The next frame.
-    fn frame(&mut self) -> Vec<u8> {
-        loop {
-            if let Split::Frame(range) = split(&self.said, FRAME_BYTES_MAX).expect("a frame") {
-                let frame = self.said[range.clone()].to_vec();
-                self.said.drain(..range.end);
-                return frame;
-            }
-            let mut some = [0; 4096];
-            let count = self.stream.read(&mut some).expect("the server answers");
-            assert!(count > 0, "the server has closed the connection");
-            self.said.extend_from_slice(&some[..count]);
-        }
-    }
-
     fn ask(&mut self, request: queue_request::Request) {
         let body = wire::QueueRequest { request: Some(request) }.encode_to_vec();
         let mut frame = Vec::new();
         encode_room(&mut frame, 2, RoomRef { family: FAMILY, body: &body });
-        self.stream.write_all(&frame).expect("the server reads");
+        self.send(&frame);
     }
 
     /// Asks for messages, and does not read the answer.
