@@ -90,8 +90,8 @@ pub(super) struct QueueMessagesBody {
 /// Nobody gets them by this. With `Accept: application/x-ndjson`, the answer is all of them, one a line, sent as fast
 /// as the client reads. If something goes wrong after the first line, a last line says it, `{"problem": …}`, and the
 /// connection breaks: also when the token is no longer good or its rights have changed, when the server stops, and when
-/// all places of streams are taken and another caller has fewer. Who has as many streams open as it may is answered 503 `busy`. Messages that
-/// are looked at and not shown count among the rows of the caller's quota.
+/// all places of streams are taken and another caller has fewer. Who has as many streams open as it may is answered 503
+/// `busy`. Messages that are looked at and not shown count among the rows of the caller's quota.
 #[utoipa::path(
     get,
     path = "/v1/queues/{name}/messages",
