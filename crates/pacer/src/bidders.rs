@@ -60,11 +60,11 @@ impl Bidder {
     }
 }
 
-/// A request, and the worker whose bidder it is for; `None` for any.
+/// A request, and whose it is.
 #[derive(Debug)]
 pub struct BidderRequest {
-    /// Which one.
-    pub worker: Option<u16>,
+    /// The worker whose bidder is asked: this one, counted around as often as need be.
+    pub worker: u64,
     /// What.
     pub ask: BidderAsk,
 }
@@ -77,14 +77,12 @@ pub struct Busy(pub BidderAsk);
 pub struct BidderClient {
     bidders: Vec<Address>,
     asked: Slab<Option<u64>>,
-    /// Who is asked next, of those who may be any.
-    next: usize,
 }
 
 impl BidderClient {
     /// Of the bidders at these addresses, in the order of their workers.
     pub fn new(bidders: Vec<Address>) -> BidderClient {
-        BidderClient { bidders, asked: Slab::new(), next: 0 }
+        BidderClient { bidders, asked: Slab::new() }
     }
 }
 
@@ -111,8 +109,7 @@ impl Client for BidderClient {
         if !self.has_room() {
             return replies.push((token, Err(Busy(ask))));
         }
-        let worker = worker.map_or(self.next, usize::from);
-        self.next = (self.next + 1) % self.bidders.len();
+        let worker = (worker % self.bidders.len() as u64) as usize;
         let number = self.asked.insert(Some(token)) as u64;
         out.push((self.bidders[worker], BidderMessage::Ask { number, ask }));
     }

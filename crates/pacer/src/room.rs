@@ -96,7 +96,7 @@ impl Shards for Rc<Handles> {
 impl Bidders for Rc<Handles> {
     fn exchange(&self, worker: u16, update: Update) -> impl Future<Output = Result<Report, Update>> + use<> {
         let ask = BidderAsk::Exchange(Box::new(update.clone()));
-        let asked = self.bidders.ask(BidderRequest { worker: Some(worker), ask });
+        let asked = self.bidders.ask(BidderRequest { worker: worker.into(), ask });
         async move {
             match asked.await {
                 Ok(Ok(BidderAnswer::Report(report))) => Ok(*report),

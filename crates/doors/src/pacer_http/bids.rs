@@ -134,7 +134,8 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
         BidRequest { id, campaign, user, key, price: PriceMicros(price_micros) }
     });
     let ask = BidderAsk::Bids(asked.collect());
-    let asked = served.bidders.ask(BidderRequest { worker: None, ask });
+    // A request that is repeated is answered by the same one.
+    let asked = served.bidders.ask(BidderRequest { worker: requests[0].id, ask });
     let answers = match served.door.in_time(asked).await? {
         Ok(Ok(BidderAnswer::Bids(answers))) => answers,
         Ok(Ok(other)) => unreachable!("bids were asked for: {other:?}"),
