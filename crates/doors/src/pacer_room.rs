@@ -34,7 +34,7 @@ where
     Box::new(move |site, me| {
         let shards = site.placement().shards(CAMPAIGNS);
         let tokens = tokens_of(site);
-        let bidder = Bidder::new(me.endpoint.0, tokens.clone(), users.clone());
+        let bidder = Bidder::new(tokens.clone(), users.clone());
         let count = shards.count();
         Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), count))
     })

@@ -18,7 +18,7 @@ use tidegate_machines::TimeMs;
 use crate::frequency::FrequencyTable;
 use crate::machine::LeaseId;
 use crate::plan::{Flight, FrequencyCap, Plan};
-use crate::token::{Bid, TOKEN_BYTES, TokenKey};
+use crate::token::{Bid, Opening, TOKEN_BYTES, TokenKey};
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// One request.
@@ -149,6 +149,8 @@ pub struct Grant {
     pub lease: LeaseId,
     /// How much.
     pub amount: BudgetMicros,
+    /// When it was opened.
+    pub opened: TimeMs,
 }
 
 /// What a bidder tells.
@@ -200,6 +202,7 @@ struct Slot {
     threshold: u64,
     lease: LeaseId,
     left: u64,
+    opened: TimeMs,
     /// The next bid's number in the lease.
     number: u32,
     price_max: u32,
@@ -223,6 +226,7 @@ impl Default for Slot {
             threshold: 0,
             lease: LeaseId(0),
             left: 0,
+            opened: TimeMs(0),
             number: 0,
             price_max: 0,
             shade: SHADE_ONE,
@@ -245,7 +249,6 @@ const THRESHOLD_ONE: u64 = 1 << 32;
 
 /// The bidder of one worker.
 pub struct Bidder {
-    worker: u16,
     tokens: TokenKey,
     users: Arc<FrequencyTable>,
     now: TimeMs,
@@ -258,10 +261,9 @@ pub struct Bidder {
 }
 
 impl Bidder {
-    /// Of a worker.
-    pub fn new(worker: u16, tokens: TokenKey, users: Arc<FrequencyTable>) -> Bidder {
+    /// Signs by `tokens`, and counts `users`.
+    pub fn new(tokens: TokenKey, users: Arc<FrequencyTable>) -> Bidder {
         Bidder {
-            worker,
             tokens,
             users,
             now: TimeMs(0),
@@ -298,9 +300,9 @@ impl Bidder {
         };
         match offered {
             Ok(price) => {
-                let (lease, number, worker) = (slot.lease, slot.number, self.worker);
+                let (lease, number, opened) = (slot.lease, slot.number, slot.opened);
                 slot.number += 1;
-                let bid = Bid { lease, number, price, at: now, worker };
+                let bid = Bid { lease, opened: Opening::of(opened), number, price, at: now };
                 Ok(Offer { price, token: self.tokens.sign(&bid) })
             }
             Err(why) => {
@@ -322,10 +324,12 @@ impl Bidder {
             }
         }
         update.revoked.iter().for_each(|campaign| self.retire(*campaign));
-        for Grant { campaign, lease, amount } in &update.grants {
+        for Grant { campaign, lease, amount, opened } in &update.grants {
             self.retire(*campaign);
             match self.slots.get_mut(*campaign as usize).filter(|slot| slot.is_known) {
-                Some(slot) => (slot.lease, slot.left, slot.number) = (*lease, amount.0, 0),
+                Some(slot) => {
+                    (slot.lease, slot.left, slot.number, slot.opened) = (*lease, amount.0, 0, *opened);
+                }
                 None => self.retired.push(Retired { lease: *lease, bids: 0, at: self.now }),
             }
         }

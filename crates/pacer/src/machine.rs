@@ -28,6 +28,7 @@ use tidegate_shard::form::Malformed;
 
 use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
 use crate::plan::Plan;
+use crate::token::Opening;
 use crate::units::{BudgetMicros, Impressions};
 
 pub use campaign::{CampaignView, Spending};
@@ -211,6 +212,11 @@ impl Campaigns {
         let (mut taken, mut paid, mut outcomes) = (Taken::default(), Vec::new(), Vec::new());
         for win in wins {
             let is_late = now.0 > win.bid_at.0.saturating_add(deadline_ms);
+            // One of another timeline: before a restore, leases had the same numbers.
+            if self.leases.get(&win.lease).is_some_and(|lease| win.opened != Opening::of(lease.opened)) {
+                outcomes.push(WinOutcome::Unfunded);
+                continue;
+            }
             let outcome = match self.judge(&mut taken, win.into()) {
                 // A duplicate is one also when it is late: what was paid is paid.
                 WinOutcome::Taken if is_late && !is_planted(Bug::LateWinTaken) => {

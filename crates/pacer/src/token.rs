@@ -1,9 +1,9 @@
 //! What a bid is known by when its auction is over: a client gives it back with the win or the loss.
 //!
 //! ```text
-//!   0        8         12           16        22         24       32
-//!   │ lease  │ number  │ price      │ bid at  │ worker   │ tag    │     little-endian
-//!   │ u64    │ u32     │ u32 micros │ u48 ms  │ u16      │ u64    │
+//!   0        8         12           16        21         24       32
+//!   │ lease  │ number  │ price      │ bid at  │ opened   │ tag    │     little-endian
+//!   │ u64    │ u32     │ u32 micros │ u40 ms  │ u24 ms   │ u64    │
 //! ```
 //!
 //! The tag is SipHash-2-4 of what is before it, with a key of the data directory. Why not a longer one: a bid has
@@ -15,6 +15,12 @@ use tidegate_machines::TimeMs;
 
 use crate::machine::{LeaseId, Win};
 use crate::units::PriceMicros;
+
+/// Times of bids are counted from here: the begin of the year 2020. Forty bits of milliseconds last until 2054.
+const EPOCH_MS: u64 = 1_577_836_800_000;
+/// Bits of the time of a bid, and of a lease's opening.
+const AT_BITS: u32 = 40;
+const OPENED_BITS: u32 = 24;
 
 /// Bytes of a token.
 pub const TOKEN_BYTES: usize = 32;
@@ -31,8 +37,20 @@ pub struct Bid {
     pub price: PriceMicros,
     /// When.
     pub at: TimeMs,
-    /// By which worker.
-    pub worker: u16,
+    /// When the lease was opened.
+    pub opened: Opening,
+}
+
+/// When a lease was opened, as far as a token says it: the milliseconds within 4.7 hours. A lease of the same number on
+/// another timeline, that of before a restore, was opened at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening(u32);
+
+impl Opening {
+    /// Of this time.
+    pub const fn of(opened: TimeMs) -> Opening {
+        Opening(opened.0 as u32 & ((1 << OPENED_BITS) - 1))
+    }
 }
 
 /// Signs tokens, and knows those that it has signed.
@@ -54,8 +72,9 @@ impl TokenKey {
         token[..8].copy_from_slice(&bid.lease.0.to_le_bytes());
         token[8..12].copy_from_slice(&bid.number.to_le_bytes());
         token[12..16].copy_from_slice(&bid.price.0.to_le_bytes());
-        token[16..22].copy_from_slice(&bid.at.0.to_le_bytes()[..6]);
-        token[22..24].copy_from_slice(&bid.worker.to_le_bytes());
+        let at = bid.at.0.saturating_sub(EPOCH_MS) & ((1 << AT_BITS) - 1);
+        let times = at | u64::from(bid.opened.0) << AT_BITS;
+        token[16..24].copy_from_slice(&times.to_le_bytes());
         let tag = self.0.hash(&token[..SIGNED_BYTES]);
         token[SIGNED_BYTES..].copy_from_slice(&tag.to_le_bytes());
         token
@@ -71,8 +90,8 @@ impl TokenKey {
             lease: LeaseId(eight(0)),
             number: four(8),
             price: PriceMicros(four(12)),
-            at: TimeMs(eight(16) & ((1 << 48) - 1)),
-            worker: u16::from_le_bytes([token[22], token[23]]),
+            at: TimeMs(EPOCH_MS + (eight(16) & ((1 << AT_BITS) - 1))),
+            opened: Opening((eight(16) >> AT_BITS) as u32),
         })
     }
 }
@@ -80,7 +99,7 @@ impl TokenKey {
 impl Bid {
     /// The bid has won, at this price.
     pub fn won(&self, price: PriceMicros) -> Win {
-        Win { lease: self.lease, number: self.number, bid_at: self.at, price }
+        Win { lease: self.lease, opened: self.opened, number: self.number, bid_at: self.at, price }
     }
 }
 
@@ -92,7 +111,8 @@ mod tests {
     fn a_token_is_what_was_signed_and_nothing_else() {
         let key = TokenKey::derive(b"secret");
         let (lease, at) = (LeaseId(3 << 48 | 77), TimeMs(1_795_000_000_000));
-        let bid = Bid { lease, number: 9, price: PriceMicros(2_500), at, worker: 1 };
+        let opened = Opening::of(TimeMs(at.0 - 77));
+        let bid = Bid { lease, number: 9, price: PriceMicros(2_500), at, opened };
         let token = key.sign(&bid);
         assert_eq!(key.open(&token), Some(bid));
         for bit in 0..TOKEN_BYTES * 8 {

@@ -128,7 +128,7 @@ impl World {
 
     fn new_bidders(&self) {
         let users = Arc::new(FrequencyTable::new(1_024));
-        let new = |worker| Bidder::new(worker, TokenKey::derive(b"key"), users.clone());
+        let new = |_| Bidder::new(TokenKey::derive(b"key"), users.clone());
         *self.bidders.borrow_mut() = (0..WORKERS).map(new).collect();
         self.set_time();
     }

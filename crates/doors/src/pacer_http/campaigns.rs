@@ -139,8 +139,9 @@ pub async fn read_campaign(
 
 /// Make or change a campaign
 ///
-/// Every worker bids by the new plan within 100 ms. A plan whose version is not above that of the plan in force changes
-/// nothing: the same one is answered with 200, another one with 409.
+/// The money is that of `account`: the `pacing.account_prefix` and the campaign's id, or the id of another campaign
+/// that the caller may change as well. Every worker bids by the new plan within 100 ms. A plan whose version is not
+/// above that of the plan in force changes nothing: the same one is answered with 200, another one with 409.
 #[utoipa::path(
     put,
     path = "/v1/campaigns/{id}",
@@ -165,6 +166,11 @@ pub async fn put_campaign(
     let plan: Plan = decode::<PlanBody>(&body)?.into();
     if let Err(Fault { field, why }) = served.rules.check(&plan) {
         return Err(Problem::new(PLAN_INVALID, format!("{field}: {why}")).with("field", field));
+    }
+    // Who may change this campaign may not therefore spend the money of others.
+    let of_account = &plan.account[served.rules.account_prefix.len()..];
+    if of_account != &*id {
+        check_right(&caller, Action::Write, of_account)?;
     }
     let put = Command::Put { id: id.clone(), plan: Box::new(plan) };
     let Outcome::Put { number, version, change } = served.ask(shard_of(&id, served.shards), put).await? else {

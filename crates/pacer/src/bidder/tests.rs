@@ -7,7 +7,7 @@ use super::*;
 const NOW: TimeMs = TimeMs(1_795_000_000_000);
 
 fn bidder() -> Bidder {
-    let mut bidder = Bidder::new(3, TokenKey::derive(b"key"), Arc::new(FrequencyTable::new(1_024)));
+    let mut bidder = Bidder::new(TokenKey::derive(b"key"), Arc::new(FrequencyTable::new(1_024)));
     bidder.set_time(NOW);
     bidder
 }
@@ -22,7 +22,7 @@ fn full() -> Throttled {
 }
 
 fn grant(lease: u64, amount: u64) -> Grant {
-    Grant { campaign: 7, lease: LeaseId(lease), amount: BudgetMicros(amount) }
+    Grant { campaign: 7, lease: LeaseId(lease), amount: BudgetMicros(amount), opened: NOW }
 }
 
 fn with(aim: Aim, amount: u64) -> Bidder {
@@ -156,7 +156,7 @@ proptest! {
                     let request = BidRequest { price: PriceMicros(price), ..request(step as u64) };
                     let Ok(offer) = bidder.bid(&request) else { continue };
                     let bid = key.open(&offer.token).expect("it was signed");
-                    prop_assert_eq!((bid.price, bid.at, bid.worker), (offer.price, NOW, 3));
+                    prop_assert_eq!((bid.price, bid.at, bid.opened), (offer.price, NOW, Opening::of(NOW)));
                     prop_assert!(bids.insert((bid.lease, bid.number)));
                     let cost = costs.entry(bid.lease.0).or_default();
                     *cost += u64::from(offer.price.0);

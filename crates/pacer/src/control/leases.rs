@@ -160,7 +160,7 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        let Known { campaign, worker, amount, day, .. } = known;
+        let Known { campaign, worker, amount, day, opened, .. } = known;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
         if is_stopped {
             // The plan has changed since it was asked for.
@@ -168,10 +168,10 @@ impl Control {
             return;
         }
         self.leases.set(lease, Stage::Granted);
-        self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount });
+        self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount, opened });
         if is_planted(Bug::GrantedTwice) {
             let other = (usize::from(worker) + 1) % self.updates.len();
-            self.updates[other].grants.push(Grant { campaign, lease, amount });
+            self.updates[other].grants.push(Grant { campaign, lease, amount, opened });
         }
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.granted(worker, (lease, amount, day), now);

@@ -5,6 +5,7 @@ use tidegate_machines::TimeMs;
 use super::campaign::{CampaignView, Spending};
 use super::lease::{LeaseId, LeaseView};
 use crate::plan::Plan;
+use crate::token::Opening;
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// What is asked.
@@ -98,6 +99,8 @@ pub struct LeaseWanted {
 pub struct Win {
     /// Of this lease.
     pub lease: LeaseId,
+    /// When that was opened.
+    pub opened: Opening,
     /// Which bid of the lease.
     pub number: u32,
     /// When it was made.
@@ -180,7 +183,7 @@ pub enum WinOutcome {
     Duplicate,
     /// Its deadline has passed, or its lease is closed.
     Late,
-    /// The lease has not so much: no token of this server says so.
+    /// The lease has not so much, or was opened at another time: no token of this server and this timeline says so.
     Unfunded,
 }
 

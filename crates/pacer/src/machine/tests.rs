@@ -7,6 +7,7 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 
 use super::*;
 use crate::plan::{Flight, StrategyChoice};
+use crate::token::Opening;
 use crate::units::PriceMicros;
 
 const ALLOWED: Allowed = Allowed { campaigns_max: 4, win_deadline_ms: 1_000 };
@@ -75,9 +76,15 @@ impl Driven {
     }
 
     fn win(&mut self, lease: LeaseId, number: u32, price: u32) -> WinOutcome {
-        let win = Win { lease, number, bid_at: self.now, price: PriceMicros(price) };
+        let opened = self.opening(lease);
+        let win = Win { lease, opened, number, bid_at: self.now, price: PriceMicros(price) };
         let Outcome::Won(won) = self.ask(Command::Win { wins: vec![win] }) else { panic!("it was judged") };
         won[0]
+    }
+
+    /// When a lease was opened; some time, if it is not known any more.
+    fn opening(&self, lease: LeaseId) -> Opening {
+        Opening::of(self.state.leases.get(&lease).map_or(TimeMs(0), |lease| lease.opened))
     }
 
     fn view(&mut self, id: &str) -> CampaignView {
@@ -149,7 +156,8 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Taken);
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Duplicate);
     assert_eq!(driven.win(lease, 8, 60), WinOutcome::Unfunded);
-    let late = Win { lease, number: 9, bid_at: TimeMs(10), price: PriceMicros(1) };
+    let opened = driven.opening(lease);
+    let late = Win { lease, opened, number: 9, bid_at: TimeMs(10), price: PriceMicros(1) };
     driven.now = TimeMs(1_010);
     let again = Win { number: 7, ..late };
     let in_time = Command::Win { wins: vec![late, late] };
@@ -163,6 +171,18 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Late, "it is forgotten");
     let view = driven.view("shoes").spending;
     assert_eq!((view.spent, view.exposed, view.impressions.0), (BudgetMicros(61), BudgetMicros::ZERO, 2));
+}
+
+#[test]
+fn a_bid_of_another_timeline_is_not_paid() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let lease = driven.open(1, 100, 0).expect("there is money").id;
+    let (opened, bid_at) = (driven.opening(lease), driven.now);
+    let win = Win { lease, opened, number: 0, bid_at, price: PriceMicros(1) };
+    let other = Win { opened: Opening::of(TimeMs(11)), ..win };
+    let Outcome::Won(won) = driven.ask(Command::Win { wins: vec![other, win] }) else { panic!("they were judged") };
+    assert_eq!(won, [WinOutcome::Unfunded, WinOutcome::Taken]);
 }
 
 #[test]
@@ -256,8 +276,8 @@ proptest! {
                 }
                 Act::Win(at, bid, price, age) => {
                     let Some(lease) = leases.get(at) else { continue };
-                    let bid_at = TimeMs(driven.now.0.saturating_sub(age));
-                    let win = Win { lease: lease.id, number: bid, bid_at, price: PriceMicros(price) };
+                    let (bid_at, opened) = (TimeMs(driven.now.0.saturating_sub(age)), Opening::of(lease.opened));
+                    let win = Win { lease: lease.id, opened, number: bid, bid_at, price: PriceMicros(price) };
                     let Outcome::Won(won) = driven.ask(Command::Win { wins: vec![win] }) else { panic!("judged") };
                     if won[0] == WinOutcome::Taken {
                         prop_assert!(paid.insert((lease.id, bid)) && driven.now.0 - bid_at.0 <= 1_000);

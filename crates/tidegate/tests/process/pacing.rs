@@ -226,13 +226,17 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     assert_eq!(said(exchange.get("/v1/campaigns/shoes")), "403 forbidden");
     let number = put(&mut planner, "hats", &json!({}));
     assert_eq!(said(planner.put("/v1/campaigns/shoes", &plan("shoes", &json!({})))), "403 forbidden");
+    let of_others = plan("hats-2", &json!({"account": "campaign:shoes"}));
+    assert_eq!(said(planner.put("/v1/campaigns/hats-2", &of_others)), "403 forbidden", "the money of others");
+    ok(planner
+        .put("/v1/campaigns/hats-2", &plan("hats-2", &json!({"account": "campaign:hats", "spend": "spend:hats"}))));
     let requests = json!({"requests": [{"id": 1, "campaign": number}]});
     assert_eq!(said(planner.post("/v1/bids", &requests)), "403 forbidden");
     bid(&mut exchange, number);
     let listed = ok(planner.get("/v1/campaigns"));
     let ids: Vec<&str> =
         listed["campaigns"].as_array().expect("a list").iter().filter_map(|of| of["id"].as_str()).collect();
-    assert_eq!(ids, ["hats"], "those that the caller may look at");
+    assert_eq!(ids, ["hats", "hats-2"], "those that the caller may look at");
     for (field, changes) in [
         ("account", json!({"account": "wallet:dave"})),
         ("spend", json!({"spend": "campaign:shoes"})),
