@@ -258,6 +258,8 @@ pub struct Bidder {
     used: Vec<u32>,
     retired: Vec<Retired>,
     unknown: u64,
+    /// It was told which campaigns there are.
+    is_informed: bool,
 }
 
 impl Bidder {
@@ -272,6 +274,7 @@ impl Bidder {
             used: Vec::new(),
             retired: Vec::new(),
             unknown: 0,
+            is_informed: false,
         }
     }
 
@@ -285,6 +288,10 @@ impl Bidder {
     pub fn bid(&mut self, request: &BidRequest) -> Result<Offer, NoBid> {
         let now = self.now;
         let Some(slot) = self.slots.get_mut(request.campaign as usize).filter(|slot| slot.is_known) else {
+            // Just after a start, nobody knows any. That is no reason to forget one.
+            if !self.is_informed {
+                return Err(NoBid::NoLease);
+            }
             self.unknown += 1;
             return Err(NoBid::CampaignUnknown);
         };
@@ -314,6 +321,7 @@ impl Bidder {
 
     /// Does what it is told.
     pub fn update(&mut self, update: &Update) {
+        self.is_informed = true;
         for (campaign, aim) in &update.aims {
             self.set_aim(*campaign, aim.clone());
         }

@@ -47,6 +47,8 @@ pub struct ControlSettings {
 pub struct Control {
     settings: ControlSettings,
     campaigns: BTreeMap<u32, Tracked>,
+    /// Those that were asked for of late, have leases, or have another plan. The others cost nothing.
+    busy: BTreeSet<u32>,
     leases: Leases,
     /// For each worker.
     updates: Vec<Update>,
@@ -62,6 +64,7 @@ impl Control {
         Control {
             settings,
             campaigns: BTreeMap::new(),
+            busy: BTreeSet::new(),
             leases: Leases::default(),
             updates,
             ended: BTreeSet::new(),
@@ -76,6 +79,7 @@ impl Control {
         let workers = self.settings.workers;
         let tracked = self.campaigns.entry(number).or_insert_with(|| Tracked::new(view.clone(), workers));
         let is_stopped = tracked.set(view);
+        self.busy.insert(number);
         for update in &mut self.updates {
             update.aims.push((number, aim.clone()));
             if is_stopped {
@@ -100,28 +104,35 @@ impl Control {
         for used in report.used {
             if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {
                 tracked.absorb(worker, &used, now);
+                self.busy.insert(used.campaign);
             }
         }
         report.retired.into_iter().for_each(|retired| self.retire(worker, retired));
-        self.campaigns.values_mut().for_each(|tracked| tracked.end_round(worker, now));
+        each_of(&mut self.campaigns, &self.busy, |_, tracked| tracked.end_round(worker, now));
     }
 
     /// Has the strategies decide anew.
     pub fn pace(&mut self, now: TimeMs) {
-        for (number, tracked) in &mut self.campaigns {
-            let Some((share, shade)) = tracked.pace(now) else { continue };
-            let throttled = Throttled { campaign: *number, share, shade };
-            self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
-        }
+        let mut at_rest = BTreeSet::new();
+        each_of(&mut self.campaigns, &self.busy, |campaign, tracked| {
+            if let Some((share, shade)) = tracked.pace(now) {
+                let throttled = Throttled { campaign, share, shade };
+                self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
+            }
+            if !tracked.is_active(now) {
+                at_rest.insert(campaign);
+            }
+        });
+        self.busy.retain(|campaign| !at_rest.contains(campaign));
     }
 
     /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
     pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
-        for (number, tracked) in &mut self.campaigns {
+        each_of(&mut self.campaigns, &self.busy, |number, tracked| {
             for worker in tracked.idle(self.settings, now) {
-                self.updates[usize::from(worker)].revoked.push(*number);
+                self.updates[usize::from(worker)].revoked.push(number);
             }
-        }
+        });
         self.updates.iter_mut().map(std::mem::take).collect()
     }
 
@@ -137,8 +148,8 @@ impl Control {
 
     /// Campaigns for which requests come, or that have leases.
     pub fn active(&self, now: TimeMs) -> Vec<u32> {
-        let is_active = |tracked: &&Tracked| tracked.is_active(now);
-        self.campaigns.values().filter(is_active).map(|tracked| tracked.view.number).collect()
+        let is_active = |number: &&u32| self.campaigns.get(number).is_some_and(|tracked| tracked.is_active(now));
+        self.busy.iter().filter(is_active).copied().collect()
     }
 
     /// Ended campaigns without leases, which no bidder bids for.
@@ -147,13 +158,14 @@ impl Control {
         over.iter().for_each(|number| {
             self.ended.remove(number);
             self.campaigns.remove(number);
+            self.busy.remove(number);
         });
         over
     }
 
-    /// How all campaigns are.
-    pub fn live(&self) -> BTreeMap<u32, Live> {
-        self.campaigns.iter().map(|(number, tracked)| (*number, tracked.live())).collect()
+    /// How the campaigns are that may have changed since they were asked for before.
+    pub fn live(&self) -> impl Iterator<Item = (u32, Live)> {
+        self.busy.iter().filter_map(|number| Some((*number, self.campaigns.get(number)?.live())))
     }
 
     /// Requests for campaigns that nobody knows.
@@ -163,8 +175,9 @@ impl Control {
 
     /// What is to be leased for which worker.
     pub fn wanted(&mut self, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
-        let settings = self.settings;
-        self.campaigns.values_mut().flat_map(|tracked| tracked.wanted(settings, now)).collect()
+        let mut all = Vec::new();
+        each_of(&mut self.campaigns, &self.busy, |_, tracked| all.extend(tracked.wanted(self.settings, now)));
+        all
     }
 
     /// The machine has not answered.
@@ -187,6 +200,15 @@ impl Control {
                     tracked.refused(worker, Stopped::from(why), BudgetMicros::ZERO, now);
                 }
             }
+        }
+    }
+}
+
+/// Calls `each` for these campaigns.
+fn each_of(campaigns: &mut BTreeMap<u32, Tracked>, of: &BTreeSet<u32>, mut each: impl FnMut(u32, &mut Tracked)) {
+    for number in of {
+        if let Some(tracked) = campaigns.get_mut(number) {
+            each(*number, tracked);
         }
     }
 }

@@ -160,8 +160,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             if let Err(why) = self.ask_spending().await {
                 self.tell("what campaigns have spent is not known", &why);
             }
-            let live = self.control.borrow().live();
-            *self.live.write().expect("nobody panics with it") = live;
+            self.live.write().expect("nobody panics with it").extend(self.control.borrow().live());
         }
         self.control.borrow_mut().pace(now);
         self.exchange().await;
@@ -347,6 +346,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     async fn forget(&self) -> Result<(), String> {
         let over = self.control.borrow_mut().take_ended();
+        if !over.is_empty() {
+            self.live.write().expect("nobody panics with it").retain(|number, _| !over.contains(number));
+        }
         for (shard, campaigns) in self.by_shard(over, |number| self.shard_of(*number)) {
             // If it fails, the next start forgets them.
             self.shards.ask(shard, Command::Forget { campaigns }).await?;

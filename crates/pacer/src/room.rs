@@ -125,8 +125,13 @@ where
         let allowed = Allowed { campaigns_max, win_deadline_ms };
         site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &allowed, |registry, shard| {
             let metrics = CampaignMetrics::register(registry, shard.0);
+            let mut shown = None;
             Box::new(move |shard, _| {
                 let state = shard.state_ahead();
+                // What has not changed is not added up again.
+                if shown.replace(state.sequence()) == Some(state.sequence()) {
+                    return;
+                }
                 let (spent, exposed) = state.totals();
                 metrics.campaigns.set(state.count() as i64);
                 metrics.campaigns_max.set(campaigns_max as i64);

@@ -14,7 +14,7 @@ use crate::zone::{self, ZoneDay};
 /// A campaign is active while requests for it have come within so long.
 const ACTIVE_MS: u64 = 10_000;
 /// A lease that nothing was bid on for so many times its length is given back.
-const IDLE_LEASES: u64 = 5;
+const IDLE_LEASES: u64 = 2;
 /// After this, money is asked for again that was refused.
 const REFUSED_MS: u64 = 250;
 /// A lease has money for so many bids at least.

@@ -8,6 +8,9 @@ use crate::{strategy, zone};
 /// The end of the year 9999, in ms: no time of a plan is after it.
 const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
+/// A plan of a higher version can always be put behind one that was taken.
+const VERSION_MAX: u64 = i64::MAX as u64;
+
 /// What is wrong with a plan: the field, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -38,6 +41,9 @@ impl PlanRules {
                 return Err(Fault { field, why });
             }
         }
+        if plan.version > VERSION_MAX {
+            return fault("version", "expected at most 9223372036854775807");
+        }
         if !(1..=BUDGET_MICROS_MAX).contains(&plan.budget_micros.0) {
             return fault("budget_micros", "expected 1 to 9223372036854775807 millionths");
         }
@@ -58,8 +64,8 @@ impl PlanRules {
         if !is_span || plan.flights.windows(2).any(|pair| pair[0].ends_ms > pair[1].starts_ms) {
             return fault("flights", "expected each to end behind its start, and before the next one starts");
         }
-        if plan.keys.len() > KEYS_MAX {
-            return fault("keys", "expected at most 64 keys");
+        if plan.keys.len() > KEYS_MAX || plan.keys.contains(&0) {
+            return fault("keys", "expected at most 64 keys, and none that is 0: that means that there is no key");
         }
         if let Some(cap) = plan.frequency
             && (!(1..=BIDS_MAX).contains(&cap.bids_max) || !(1..=WINDOW_S_MAX).contains(&cap.window_s))

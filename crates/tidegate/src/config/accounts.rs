@@ -138,6 +138,9 @@ pub fn services(
         };
         let id_space = IdSpace::new(&service.id_space)
             .ok_or_else(|| wrong("expected at most 64 bytes of visible characters, without spaces at the ends"))?;
+        if service.id_space.starts_with("tidegate.") {
+            return Err(wrong("id spaces that begin with \"tidegate.\" are the server's own; choose another"));
+        }
         let is_viewer = |user: &UserSettings| matches!(user.rights, Rights::Viewer { .. });
         if users.iter().any(|user| is_viewer(user) && *user.name == *service.id_space) {
             return Err(wrong("this is the id space of the viewer of this name; choose another"));
