@@ -163,7 +163,12 @@ pub async fn put_campaign(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, Action::Write, &id)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let plan: Plan = decode::<PlanBody>(&body)?.into();
+    let body: PlanBody = decode(&body)?;
+    if body.has_version_zero() {
+        let detail = "version: expected 1 to 9223372036854775807; leave it out for the next one";
+        return Err(Problem::new(PLAN_INVALID, detail).with("field", "version"));
+    }
+    let plan = Plan::from(body);
     if let Err(Fault { field, why }) = served.rules.check(&plan) {
         return Err(Problem::new(PLAN_INVALID, format!("{field}: {why}")).with("field", field));
     }

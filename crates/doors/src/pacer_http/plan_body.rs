@@ -100,6 +100,13 @@ fn even() -> StrategyBody {
     StrategyBody { name: "even".into(), parameters: BTreeMap::new() }
 }
 
+impl PlanBody {
+    /// Whether it says that its version is 0, which stands for none.
+    pub fn has_version_zero(&self) -> bool {
+        self.version == Some(0)
+    }
+}
+
 impl From<PlanBody> for Plan {
     fn from(body: PlanBody) -> Plan {
         let flight =

@@ -240,6 +240,9 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     for (field, changes) in [
         ("account", json!({"account": "wallet:dave"})),
         ("spend", json!({"spend": "campaign:shoes"})),
+        ("version", json!({"version": 0})),
+        ("version", json!({"version": u64::MAX})),
+        ("keys", json!({"keys": [0]})),
         ("budget_micros", json!({"budget_micros": 0})),
         ("price_micros", json!({"price_micros": 0})),
         ("zone", json!({"zone": "Mars/Base"})),
