@@ -12,6 +12,7 @@ use std::time::Duration;
 use tidegate_broker::TOPICS;
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_ledger::LEDGER;
+use tidegate_pacer::family::CAMPAIGNS;
 use tidegate_queue::QUEUES;
 use tidegate_roster::ROSTER;
 
@@ -244,7 +245,7 @@ fn a_first_start_that_is_killed_before_any_of_its_calls_is_finished_by_the_next(
     assert!(compiler.status().expect("a C compiler").success());
     let library = library.to_str().expect("the folder is ASCII").to_owned();
     let count = ShardCount::Kept;
-    let wanted = [LEDGER, TOPICS, ROSTER, QUEUES].map(|family| Wanted { family, shards: 1, count });
+    let wanted = [LEDGER, TOPICS, ROSTER, QUEUES, CAMPAIGNS].map(|family| Wanted { family, shards: 1, count });
     let (mut killed, mut went_on) = (0, 0);
     loop {
         killed += 1;
