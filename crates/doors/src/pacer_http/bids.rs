@@ -34,17 +34,22 @@ pub struct BidRequestsBody {
 #[serde(deny_unknown_fields)]
 pub struct BidRequestBody {
     /// Of the auction. The same id is decided in the same way by the same throttle.
+    #[schema(value_type = u64, format = "uint64")]
     id: u64,
     /// The campaign's number.
+    #[schema(value_type = u32, format = "uint32", maximum = 4_294_967_295u32)]
     campaign: u32,
     /// Hash of the user; 0 or absent: unknown.
     #[serde(default)]
+    #[schema(value_type = u64, format = "uint64")]
     user: u64,
     /// Hash of what the impression is about; 0 or absent: none.
     #[serde(default)]
+    #[schema(value_type = u64, format = "uint64")]
     key: u64,
     /// What the client would bid, in micros; 0 or absent: what the campaign bids.
     #[serde(default)]
+    #[schema(value_type = u32, format = "uint32", maximum = 4_294_967_295u32)]
     price_micros: u32,
 }
 
@@ -60,7 +65,7 @@ pub struct BidsBody {
 pub struct BidBody {
     /// What is bid for one impression, in micros; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, value_type = u32)]
+    #[schema(required = false, value_type = u32, format = "uint32")]
     price_micros: Option<u32>,
     /// Comes back with the win; absent if nothing is bid.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +93,7 @@ pub struct WinBody {
     /// What came with the bid.
     token: Box<str>,
     /// What the impression cost, in micros: at most what was bid.
+    #[schema(value_type = u32, format = "uint32", maximum = 4_294_967_295u32)]
     price_micros: u32,
 }
 

@@ -48,6 +48,7 @@ pub struct CampaignPutBody {
     /// The campaign's id.
     id: Box<str>,
     /// By which bid requests name it.
+    #[schema(value_type = u32, format = "uint32")]
     number: u32,
     /// The version of the plan that is in force.
     version: u64,

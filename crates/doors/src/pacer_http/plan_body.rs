@@ -39,7 +39,7 @@ pub struct PlanBody {
     /// When it runs: in order, and apart from each other.
     flights: Vec<FlightBody>,
     /// The most that is bid for one impression, in micros: a CPM of 2.50 is 2,500.
-    #[schema(example = 2_500, minimum = 1)]
+    #[schema(value_type = u32, format = "uint32", example = 2_500, minimum = 1, maximum = 4_294_967_295u32)]
     price_micros: u32,
     /// By what it is paced.
     #[serde(default = "even")]
@@ -155,6 +155,7 @@ pub struct CampaignBody {
     #[schema(example = "shoes")]
     id: Box<str>,
     /// By which bid requests name it.
+    #[schema(value_type = u32, format = "uint32")]
     number: u32,
     /// What is wanted of it.
     plan: PlanBody,
