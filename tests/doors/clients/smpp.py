@@ -381,7 +381,7 @@ def what_was_under_way_at_a_kill_is_sent_again(binary, fixture):
 @case
 def keys_that_cannot_be_are_refused_with_their_line(binary, fixture):
     wrong = [
-        ('password_file = "/nowhere"\n', "smpp.name: expected password or password_file"),
+        ('password_file = "/nowhere"\n', "smpp.password: password_file is there too; keep one of them"),
         ('system_type = "longer than may be"\n', "smpp.system_type: expected at most 12 characters"),
         ('codings = ["ebcdic"]\n', 'smpp.codings: "ebcdic": expected "gsm"'),
         ('source = "not an address at all"\n', "smpp.source: expected a number"),
