@@ -25,7 +25,7 @@ use tidegate_telemetry::MetricRow;
 
 use crate::extension::{Extension, KnownFamily, Opened};
 
-/// The id space of the holds: no client's config names one with a slash.
+/// The id space of the holds. The configuration gives no service one that begins so.
 const ID_SPACE: &str = "tidegate.pacer";
 /// How long the ledger keeps what is held for a lease. A lease is settled when its last bid's deadline has passed, also
 /// after a crash; this is for a pacer whose logs are lost for good.
