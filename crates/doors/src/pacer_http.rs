@@ -4,6 +4,7 @@
 //!   PUT /v1/campaigns/{id}    a plan         GET /v1/campaigns/{id}    plan, spending, throttle, reasons
 //!   GET /v1/campaigns         pages          DELETE …                  it ends
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
+//!                                            POST /v1/losses           tokens
 //! ```
 
 mod bids;
@@ -72,6 +73,7 @@ struct Served {
         campaigns::delete_campaign,
         bids::bid,
         bids::win,
+        bids::lose,
     )
 )]
 struct Document;
@@ -100,7 +102,8 @@ impl HttpRoom for PacerHttp {
             .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
-            .route("/v1/wins", post(bids::win).with_state(served))
+            .route("/v1/wins", post(bids::win).with_state(served.clone()))
+            .route("/v1/losses", post(bids::lose).with_state(served))
     }
 }
 

@@ -102,7 +102,7 @@ impl TokenKey {
 impl Bid {
     /// The bid has won, at this price.
     pub fn won(&self, price: PriceMicros) -> Win {
-        Win { lease: self.lease, opened: self.opened, number: self.number, bid_at: self.at, price }
+        Win { bid: *self, price }
     }
 }
 

@@ -1,14 +1,16 @@
 //! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders, over a ledger that is a
-//! model, with answers that are lost, processes that are killed, wins that are late or come twice, and budgets that
-//! change.
+//! model, with answers that are lost, processes that are killed, wins and losses that are late, come twice or come for
+//! the same bid, and budgets that change.
 //!
 //! ```text
-//!   bids, wins ─▶ Bidder, Campaigns ◀─▶ Keeper ◀─▶ Bank: accounts and holds, the oracle of money
+//!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ◀─▶ Bank: accounts and holds, the oracle of money
 //! ```
 //!
-//! What must hold in every seed: no account is below zero; a win that was answered as taken is paid, once, out of the
-//! account of its campaign, and nothing else is; what is held when no lease is open any more is nothing; a plan's
-//! budget is never overspent, whatever it was lowered to, by more than was spent and reserved at that moment.
+//! What must hold in every seed, after every step: no account is below zero; a win that was answered as taken is paid,
+//! once, out of the account of its campaign, and nothing else is; a plan's budget is never overspent, whatever it was
+//! lowered to, by more than was spent and reserved at that moment; what a bid that may still win reserves is exposed,
+//! and held in the ledger; what became of a bid that was won or lost, it stays. At the end nothing is held, and the
+//! records make the same state again.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +25,9 @@ use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Bidders, Held, Keeper, LiveTable, Settled, Shards, Treasury};
-use tidegate_pacer::machine::{Allowed, Campaigns, Command, LeaseId, Outcome, WinOutcome};
+use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LossOutcome, Outcome, Win, WinOutcome};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
-use tidegate_pacer::token::{TOKEN_BYTES, TokenKey};
+use tidegate_pacer::token::{Bid, TokenKey};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
 use tidegate_planted::{Bug, plant};
 
@@ -60,6 +62,8 @@ struct Bank {
     holds: BTreeMap<Box<str>, (Box<str>, Box<str>, u64)>,
     /// Holds that are over, and what was paid of them.
     over: BTreeMap<Box<str>, u64>,
+    /// The leases of those that were held, in the order in which they were settled.
+    settled: Vec<u64>,
 }
 
 impl Bank {
@@ -92,6 +96,7 @@ impl Bank {
         assert!(spent <= amount, "a lease spends no more than is held");
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;
         *self.balances.entry(spend).or_default() += spent;
+        self.settled.push(settlement.money.lease.0);
         self.over.insert(id, spent);
         Settled::Done
     }
@@ -101,7 +106,8 @@ impl Bank {
 struct World {
     chance: Chance,
     now: Cell<u64>,
-    shards: RefCell<Vec<(Campaigns, u64)>>,
+    /// Each with its log.
+    shards: RefCell<Vec<(Campaigns, Vec<Event>)>>,
     bank: RefCell<Bank>,
     bidders: RefCell<Vec<Bidder>>,
     /// Of a hundred answers, so many are lost.
@@ -114,13 +120,12 @@ struct Reach(Rc<World>);
 impl World {
     fn decide(&self, shard: ShardIndex, command: &Command) -> Outcome {
         let mut shards = self.shards.borrow_mut();
-        let (state, records) = &mut shards[usize::from(shard.0)];
+        let (state, log) = &mut shards[usize::from(shard.0)];
         match state.decide(command, ALLOWED, TimeMs(self.now.get())) {
             Decision::Answer(outcome) => outcome,
             Decision::Append { event, outcome } => {
-                *records += 1;
-                let at = Place { position: RecordPosition(*records), sequence: RecordSequence(*records) };
-                state.apply(&event, at);
+                log.push(event.clone());
+                state.apply(&event, place(log.len()));
                 outcome
             }
         }
@@ -136,6 +141,30 @@ impl World {
     fn set_time(&self) {
         self.bidders.borrow_mut().iter_mut().for_each(|bidder| bidder.set_time(TimeMs(self.now.get())));
     }
+}
+
+/// Where a record stands.
+fn place(number: usize) -> Place {
+    Place { position: RecordPosition(number as u64), sequence: RecordSequence(number as u64) }
+}
+
+/// A state from its snapshot.
+fn restarted(state: &Campaigns) -> Campaigns {
+    let mut body = Vec::new();
+    state.write_snapshot(&mut |part| body.extend_from_slice(part));
+    Campaigns::read_snapshot(&body).expect("it was written just now")
+}
+
+/// A state from its records.
+fn replayed(shard: u16, log: &[Event]) -> Result<Campaigns, String> {
+    let mut state = Campaigns::new(ShardIndex(shard), SHARDS);
+    for (event, number) in log.iter().zip(1..) {
+        let mut bytes = Vec::new();
+        Campaigns::encode(event, &mut bytes);
+        let read = Campaigns::decode(&bytes).map_err(|error| format!("{event:?}: {error:?}"))?;
+        state.apply_checked(&read, place(number)).map_err(|mismatch| mismatch.to_string())?;
+    }
+    Ok(state)
 }
 
 impl Shards for Reach {
@@ -238,24 +267,105 @@ struct Told {
     taken: u64,
     late: u64,
     duplicate: u64,
+    lost: u64,
+    /// Wins of lost bids, and losses of won ones.
+    contrary: u64,
+    /// Leases that were settled while a bid of theirs had not passed its deadline.
+    early: u64,
     kills: u64,
-    unfunded: u64,
 }
 
-/// A bid that was made: its token, price, campaign, time, and whether its win was answered as taken.
+/// A bid that was made, as its token says, and what its notices were answered.
 struct Made {
-    token: [u8; TOKEN_BYTES],
-    price: u32,
+    bid: Bid,
     campaign: usize,
-    at: u64,
-    is_taken: bool,
+    fate: Fate,
+}
+
+/// What became of a bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Unknown,
+    Won,
+    Lost,
+}
+
+/// What a notice is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Taken,
+    Duplicate,
+    Contrary,
+    Late,
+    Unfunded,
+}
+
+impl From<WinOutcome> for Said {
+    fn from(outcome: WinOutcome) -> Said {
+        match outcome {
+            WinOutcome::Taken => Said::Taken,
+            WinOutcome::Duplicate => Said::Duplicate,
+            WinOutcome::Lost => Said::Contrary,
+            WinOutcome::Late => Said::Late,
+            WinOutcome::Unfunded => Said::Unfunded,
+        }
+    }
+}
+
+impl From<LossOutcome> for Said {
+    fn from(outcome: LossOutcome) -> Said {
+        match outcome {
+            LossOutcome::Taken => Said::Taken,
+            LossOutcome::Duplicate => Said::Duplicate,
+            LossOutcome::Won => Said::Contrary,
+            LossOutcome::Late => Said::Late,
+            LossOutcome::Unfunded => Said::Unfunded,
+        }
+    }
+}
+
+impl Made {
+    /// Whether its win still counts, if nothing is known of it.
+    fn is_in_time(&self, now: u64) -> bool {
+        now - self.bid.at.0 <= DEADLINE_MS
+    }
+
+    /// Tells a shard that it was won at a price or lost, perhaps twice in one command.
+    fn tell(&self, world: &World, win: Option<PriceMicros>, times: usize) -> Vec<Said> {
+        let command = match win {
+            Some(price) => Command::Win { wins: vec![Win { bid: self.bid, price }; times] },
+            None => Command::Lose { bids: vec![self.bid; times] },
+        };
+        match world.decide(self.bid.lease.shard(), &command) {
+            Outcome::Won(won) => won.into_iter().map(Said::from).collect(),
+            Outcome::Lost(lost) => lost.into_iter().map(Said::from).collect(),
+            other => panic!("it was judged: {other:?}"),
+        }
+    }
+
+    /// Whether it may be answered so, for what was answered before.
+    fn check(&self, is_win: bool, said: Said, now: u64) -> Result<(), String> {
+        let is_in_time = self.is_in_time(now);
+        let expected = match (self.fate, is_win) {
+            (Fate::Unknown, true) if !is_in_time => Said::Late,
+            (Fate::Unknown, _) => Said::Taken,
+            (Fate::Won, true) | (Fate::Lost, false) => Said::Duplicate,
+            (Fate::Won, false) | (Fate::Lost, true) => Said::Contrary,
+        };
+        if said == expected || said == Said::Late && !is_in_time {
+            return Ok(());
+        }
+        let (bid, age) = (&self.bid, now - self.bid.at.0);
+        let notice = if is_win { "win" } else { "loss" };
+        Err(format!("a {notice} of bid {bid:?} is {said:?} after {age} ms, and the bid is {:?} before", self.fate))
+    }
 }
 
 fn simulate(seed: u64) -> Result<Told, String> {
     let world = Rc::new(World {
         chance: Chance(Cell::new(mixed(seed))),
         now: Cell::new(BEGIN + 1_000),
-        shards: RefCell::new((0..SHARDS).map(|shard| (Campaigns::new(ShardIndex(shard), SHARDS), 0)).collect()),
+        shards: RefCell::new((0..SHARDS).map(|shard| (Campaigns::new(ShardIndex(shard), SHARDS), vec![])).collect()),
         bank: RefCell::default(),
         bidders: RefCell::default(),
         lost: Cell::new(mixed(seed ^ 1) % 30),
@@ -303,8 +413,8 @@ fn simulate(seed: u64) -> Result<Told, String> {
             };
             if let Ok(offer) = world.bidders.borrow_mut()[worker].bid(&request) {
                 told.bids += 1;
-                let (token, price, at) = (offer.token, offer.price.0, world.now.get());
-                made.push(Made { token, price, campaign, at, is_taken: false });
+                let bid = key.open(&offer.token).expect("it was signed");
+                made.push(Made { bid, campaign, fate: Fate::Unknown });
             }
         }
         for _ in 0..world.chance.below(15) {
@@ -315,25 +425,25 @@ fn simulate(seed: u64) -> Result<Told, String> {
             let newest = made.len() - 1;
             let back = if world.chance.in_100(80) { world.chance.below(60) } else { world.chance.below(2_000) };
             let bid = &mut made[newest - (back as usize).min(newest)];
-            let known = key.open(&bid.token).expect("it was signed");
-            let price = PriceMicros(1 + world.chance.below(bid.price.into()) as u32);
-            let win = Command::Win { wins: vec![known.won(price)] };
-            let Outcome::Won(won) = world.decide(known.lease.shard(), &win) else { panic!("it was judged") };
-            let age = world.now.get() - bid.at;
-            match won[0] {
-                WinOutcome::Taken if bid.is_taken => return Err("a bid was paid twice".to_owned()),
-                WinOutcome::Taken if age > DEADLINE_MS => return Err(format!("a win was paid after {age} ms")),
-                WinOutcome::Taken => {
-                    (told.taken, bid.is_taken) = (told.taken + 1, true);
-                    paid[bid.campaign] += u64::from(price.0);
+            let price = PriceMicros(world.chance.below(u64::from(bid.bid.price.0) + 1) as u32);
+            let win = world.chance.in_100(50).then_some(price);
+            // A notice may come twice at once; one whose answer is lost is sent again.
+            let times = 1 + usize::from(world.chance.in_100(10));
+            for _ in 0..1 + usize::from(world.chance.in_100(world.lost.get() / 2)) {
+                for said in bid.tell(&world, win, times) {
+                    bid.check(win.is_some(), said, world.now.get())?;
+                    match (said, win) {
+                        (Said::Taken, Some(price)) => {
+                            (told.taken, bid.fate) = (told.taken + 1, Fate::Won);
+                            paid[bid.campaign] += u64::from(price.0);
+                        }
+                        (Said::Taken, None) => (told.lost, bid.fate) = (told.lost + 1, Fate::Lost),
+                        (Said::Duplicate, _) => told.duplicate += 1,
+                        (Said::Contrary, _) => told.contrary += 1,
+                        (Said::Late, _) => told.late += 1,
+                        (Said::Unfunded, _) => unreachable!("it was checked"),
+                    }
                 }
-                WinOutcome::Duplicate if bid.is_taken => told.duplicate += 1,
-                WinOutcome::Duplicate => return Err("a bid that never won is a duplicate".to_owned()),
-                WinOutcome::Late if age < DEADLINE_MS && !bid.is_taken => {
-                    return Err(format!("a win was refused after {age} ms"));
-                }
-                WinOutcome::Late => told.late += 1,
-                WinOutcome::Unfunded => return Err("a bid had no money".to_owned()),
             }
         }
         if world.chance.in_100(2) {
@@ -349,10 +459,18 @@ fn simulate(seed: u64) -> Result<Told, String> {
         if world.chance.in_100(2) {
             // Bids that were made stay made; what the keeper and the bidders knew is gone.
             told.kills += 1;
+            for (state, _) in world.shards.borrow_mut().iter_mut() {
+                let read = restarted(state);
+                assert_eq!(read, *state, "a snapshot holds all");
+                *state = read;
+            }
             keeper = start(&world);
         }
+        let settled = world.bank.borrow().settled.len();
         run(keeper.round());
         run(keeper.move_money());
+        world.shards.borrow().iter().for_each(|(state, _)| state.assert_sound());
+        told.early += check_held(&world, &made, settled)?;
         for campaign in 0..CAMPAIGNS {
             let now = spending(campaign);
             if now.spent.0 != paid[campaign] {
@@ -368,9 +486,11 @@ fn simulate(seed: u64) -> Result<Told, String> {
                     bounds[campaign]
                 ));
             }
-        }
-        if let Some((campaign, lease)) = unfunded(&world, &made, &key) {
-            return Err(format!("campaign {campaign}: a bid was made on lease {lease}, whose money is not held"));
+            let of_it = may_win(&made, world.now.get()).filter(|bid| bid.campaign == campaign);
+            let reserved: u64 = of_it.map(|bid| u64::from(bid.bid.price.0)).sum();
+            if now.exposed.0 < reserved {
+                return Err(format!("campaign {campaign}: wins may cost {reserved}, and {} is exposed", now.exposed));
+            }
         }
     }
     // Every answer comes again, no bid is made, and all is settled.
@@ -380,6 +500,17 @@ fn simulate(seed: u64) -> Result<Told, String> {
         world.set_time();
         run(keeper.round());
         run(keeper.move_money());
+    }
+    for campaign in 0..CAMPAIGNS {
+        let exposed = spending(campaign).exposed;
+        if exposed > BudgetMicros::ZERO {
+            return Err(format!("{exposed} of campaign {campaign} is exposed for ever"));
+        }
+    }
+    for (shard, (state, log)) in (0..).zip(world.shards.borrow().iter()) {
+        if replayed(shard, log)? != *state || state.leases() > 0 {
+            return Err(format!("shard {shard} is another one after its records, or has {} leases", state.leases()));
+        }
     }
     let bank = world.bank.borrow();
     if let Some((hold, (account, ..))) = bank.holds.first_key_value() {
@@ -395,13 +526,26 @@ fn simulate(seed: u64) -> Result<Told, String> {
     Ok(told)
 }
 
-/// A bid of this moment on a lease whose money the bank does not hold.
-fn unfunded(world: &World, made: &[Made], key: &TokenKey) -> Option<(usize, LeaseId)> {
+/// Bids whose wins count now.
+fn may_win(made: &[Made], now: u64) -> impl Iterator<Item = &Made> {
+    let in_time = made.iter().rev().take_while(move |bid| bid.is_in_time(now));
+    in_time.filter(|bid| bid.fate == Fate::Unknown)
+}
+
+/// Every bid that may win is one of a lease whose money the bank holds. Returns how many leases were settled behind the
+/// first `settled` although a bid of theirs has not passed its deadline.
+fn check_held(world: &World, made: &[Made], settled: usize) -> Result<u64, String> {
     let (now, bank) = (world.now.get(), world.bank.borrow());
-    let held: BTreeSet<u64> = bank.holds.keys().chain(bank.over.keys()).map(|hold| lease_of(hold)).collect();
-    let fresh = made.iter().rev().take_while(|bid| bid.at == now);
-    let mut leases = fresh.map(|bid| (bid.campaign, key.open(&bid.token).expect("it was signed").lease));
-    leases.find(|(_, lease)| !held.contains(&lease.0))
+    let held: BTreeSet<u64> = bank.holds.keys().map(|hold| lease_of(hold)).collect();
+    if let Some(bid) = may_win(made, now).find(|bid| !held.contains(&bid.bid.lease.0)) {
+        return Err(format!("campaign {}: the money of bid {:?} is not held", bid.campaign, bid.bid));
+    }
+    if bank.settled.len() == settled {
+        return Ok(0);
+    }
+    let young: BTreeSet<u64> =
+        made.iter().rev().take_while(|bid| bid.is_in_time(now)).map(|bid| bid.bid.lease.0).collect();
+    Ok(bank.settled[settled..].iter().filter(|lease| young.contains(lease)).count() as u64)
 }
 
 /// The lease in the id of a hold.
@@ -415,7 +559,7 @@ fn lease_of(hold: &str) -> u64 {
 fn seeds() -> std::ops::Range<u64> {
     let said = |name: &str| std::env::var(name).ok().and_then(|said| said.parse().ok());
     let first = said("SEED").unwrap_or(0);
-    first..first + said("SEEDS").unwrap_or(300)
+    first..first + said("SEEDS").unwrap_or(500)
 }
 
 #[test]
@@ -428,11 +572,16 @@ fn no_campaign_spends_more_than_it_has_in_any_seed() {
         all.taken += told.taken;
         all.late += told.late;
         all.duplicate += told.duplicate;
+        all.lost += told.lost;
+        all.contrary += told.contrary;
+        all.early += told.early;
         all.kills += told.kills;
     }
     println!("{all:?}");
     let floor = seeds().count() as u64;
     assert!(all.bids > 500 * floor && all.taken > 100 * floor, "bids and wins come about: {all:?}");
+    assert!(all.lost > 100 * floor && all.early > floor, "losses return money before its time: {all:?}");
+    assert!(all.contrary > floor, "bids are said to be won and lost: {all:?}");
     assert!(all.late > floor && all.duplicate > floor && all.kills > floor, "faults come about: {all:?}");
 }
 
@@ -462,6 +611,11 @@ fn planted_bugs_are_found() {
         Bug::SettlementTrusted,
         Bug::GrantedTwice,
         Bug::LeasesForgotten,
+        Bug::LossForgotten,
+        Bug::WonBidReturned,
+        Bug::KnownEarly,
+        Bug::ForgottenEarly,
+        Bug::LeftReturnedTwice,
     ] {
         is_found(bug);
     }

@@ -310,8 +310,8 @@ impl Session {
         }
     }
 
-    /// Serves whole frames where they lie, one after the other from the first that was read: `serve` is given the client,
-    /// the frame and the outbox, and says whether it has taken the frame and goes on.
+    /// Serves whole frames where they lie, one after the other from the first that was read: `serve` is given the
+    /// client, the frame and the outbox, and says whether it has taken the frame and goes on.
     pub fn serve_in_place(&mut self, mut serve: impl FnMut(&Identity, &[u8], &mut Vec<u8>) -> InPlace) {
         let mut input = std::mem::take(&mut self.input);
         let mut served = 0;

@@ -161,8 +161,8 @@ impl<P> BinaryPort<P> {
         (work, left)
     }
 
-    /// Serves the frames that rooms answer themselves, up to the first that they do not, for about so much work. Returns
-    /// how much it was.
+    /// Serves the frames that rooms answer themselves, up to the first that they do not, for about so much work.
+    /// Returns how much it was.
     ///
     /// Why not as any frame: of a packet of bids, handing its bytes to an owner took longer than bidding.
     fn serve_at_once(&mut self, key: usize, may: isize) -> isize {
