@@ -4,10 +4,12 @@
 //!   PUT /v1/campaigns/{id}    a plan         GET /v1/campaigns/{id}    plan, spending, throttle, reasons
 //!   GET /v1/campaigns         pages          DELETE …                  it ends
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
+//!   /pacing                   the page on which campaigns are seen
 //! ```
 
 mod bids;
 mod campaigns;
+mod page;
 mod plan_body;
 
 use axum::http::StatusCode;
@@ -96,7 +98,7 @@ impl HttpRoom for PacerHttp {
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
             .with_state(served.clone());
-        Routes::new()
+        page::routes(Routes::new(), door)
             .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
