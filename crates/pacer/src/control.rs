@@ -13,6 +13,7 @@
 //! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
 //! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled.
 
+mod curve;
 mod leases;
 mod pace;
 mod tracked;
@@ -26,6 +27,7 @@ use crate::bidder::{Aim, Report, Throttled, Update};
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::units::BudgetMicros;
 
+pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use leases::{Money, Settlement};
 pub use tracked::{Live, Stopped};
 

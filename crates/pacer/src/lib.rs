@@ -4,6 +4,7 @@ pub mod backtest;
 pub mod bidder;
 pub mod bidders;
 pub mod control;
+mod demo;
 pub mod family;
 pub mod frequency;
 pub mod keeper;
