@@ -13,6 +13,7 @@ pub mod machine;
 pub mod plan;
 pub mod room;
 pub mod strategy;
+mod table;
 pub mod token;
 pub mod units;
 pub mod zone;

@@ -23,7 +23,6 @@ mod event;
 mod lease;
 mod notices;
 mod snapshot;
-mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +31,7 @@ use tidegate_shard::form::Malformed;
 
 use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
 use crate::plan::Plan;
+use crate::table::Table;
 use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, Spending};
@@ -42,7 +42,6 @@ pub use lease::{LeaseId, LeaseView};
 use campaign::Campaign;
 use lease::{Bids, Lease, LeaseStage};
 use notices::Noticed;
-use table::Table;
 
 /// What decisions see beside the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! A map whose entries are found by a hash, and listed in the order of their keys.
 //!
-//! Why not a tree: each win looks for its lease five times among tens of thousands, and nothing else of a win takes as
-//! long. Keys come and go seldom, so keeping their order apart costs little.
+//! Why not a tree: each win looks for its lease five times among tens of thousands, the pacer's thread for each campaign
+//! that is asked for in each round, and nothing else took as long. Keys come and go seldom, so keeping their order apart
+//! costs little.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -12,7 +13,7 @@ use hashbrown::HashMap;
 
 /// Entries by their keys. Which keys there are is decided here and not by clients: nobody can make them collide.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Table<K, V>
+pub(crate) struct Table<K, V>
 where
     K: Copy + Ord + Hash,
 {
@@ -49,6 +50,14 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
     pub fn insert(&mut self, key: K, value: V) {
         self.keys.insert(key);
         self.entries.insert(key, value);
+    }
+
+    /// What `key` has, or gets now.
+    pub fn entry(&mut self, key: K, new: impl FnOnce() -> V) -> &mut V {
+        if !self.entries.contains_key(&key) {
+            self.insert(key, new());
+        }
+        self.entries.get_mut(&key).expect("it is there now")
     }
 
     pub fn remove(&mut self, key: &K) -> Option<V> {
