@@ -37,6 +37,8 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Leases {
     all: HashMap<LeaseId, Known>,
+    /// How many there are of each campaign that has any.
+    of_campaigns: HashMap<u32, usize>,
     opened: BTreeSet<LeaseId>,
     /// By when no bid of them can win any more.
     retired: BTreeSet<(TimeMs, LeaseId)>,
@@ -54,6 +56,7 @@ impl Leases {
 
     pub fn insert(&mut self, lease: LeaseId, known: Known) {
         assert!(self.all.insert(lease, known).is_none(), "a lease is opened once");
+        *self.of_campaigns.entry(known.campaign).or_default() += 1;
         self.list(lease, known.stage);
     }
 
@@ -71,6 +74,11 @@ impl Leases {
         self.untold.remove(&lease);
         if let Some(known) = self.all.remove(&lease) {
             self.unlist(lease, known.stage);
+            let count = self.of_campaigns.get_mut(&known.campaign).expect("it was counted");
+            *count -= 1;
+            if *count == 0 {
+                self.of_campaigns.remove(&known.campaign);
+            }
         }
     }
 
@@ -98,7 +106,7 @@ impl Leases {
 
     /// Whether a campaign has a lease.
     pub fn has_of(&self, campaign: u32) -> bool {
-        self.all.values().any(|known| known.campaign == campaign)
+        self.of_campaigns.contains_key(&campaign)
     }
 }
 
@@ -162,7 +170,7 @@ pub struct Settlement {
 }
 
 impl Control {
-    /// A lease of an earlier process, or one that was opened without an answer: bids of it may have been made until now.
+    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
         // A recovery that failed half way comes again, and one behind a lost answer sees them all.
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
