@@ -1,10 +1,14 @@
-//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders, over a ledger that is a
-//! model, with answers that are lost, processes that are killed, wins and losses that are late, come twice or come for
-//! the same bid, and budgets that change.
+//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes, over
+//! a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late, come
+//! twice or come for the same bid, clocks that differ and jump, and budgets that change.
 //!
 //! ```text
-//!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ◀─▶ Bank: accounts and holds, the oracle of money
+//!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐
+//!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┴─▶ Bank: accounts and holds, the oracle of money
 //! ```
+//!
+//! Nodes know nothing of each other: each has campaigns of its own, which spend the money of accounts that are the same
+//! for all. Their plans may have more than the accounts have.
 //!
 //! What must hold in every seed, after every step: no account is below zero; a win that was answered as taken is paid,
 //! once, out of the account of its campaign, and nothing else is; a plan's budget is never overspent, whatever it was
@@ -12,9 +16,16 @@
 //! and held in the ledger; what became of a bid that was won or lost, it stays. At the end nothing is held, and the
 //! records make the same state again.
 
+#[path = "simulation/bank.rs"]
+mod bank;
+#[path = "simulation/notices.rs"]
+mod notices;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, ready};
+use std::iter::Sum;
+use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,11 +36,14 @@ use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Bidders, Held, Keeper, LiveTable, Settled, Shards, Treasury};
-use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LossOutcome, Outcome, Win, WinOutcome};
+use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LeaseId, Outcome, Spending};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
-use tidegate_pacer::token::{Bid, TokenKey};
+use tidegate_pacer::token::TokenKey;
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
 use tidegate_planted::{Bug, plant};
+
+use bank::Bank;
+use notices::{Fate, Made, Said, may_win};
 
 const WORKERS: u16 = 2;
 const SHARDS: u16 = 2;
@@ -54,61 +68,16 @@ impl Chance {
     }
 }
 
-/// The ledger as the pacer sees it.
-#[derive(Default)]
-struct Bank {
-    balances: BTreeMap<Box<str>, u64>,
-    /// Open holds: account, where it goes, how much.
-    holds: BTreeMap<Box<str>, (Box<str>, Box<str>, u64)>,
-    /// Holds that are over, and what was paid of them.
-    over: BTreeMap<Box<str>, u64>,
-    /// The leases of those that were held, in the order in which they were settled.
-    settled: Vec<u64>,
-}
-
-impl Bank {
-    fn available(&self, account: &str) -> u64 {
-        let held: u64 = self.holds.values().filter(|(of, ..)| **of == *account).map(|(.., amount)| amount).sum();
-        self.balances.get(account).copied().unwrap_or(0) - held
-    }
-
-    fn hold(&mut self, money: &Money) -> Held {
-        let id = money.hold_id();
-        if self.holds.contains_key(&id) || self.over.contains_key(&id) {
-            return Held::Done;
-        }
-        let available = self.available(&money.account);
-        if available < money.amount.0 {
-            return Held::Insufficient { available: BudgetMicros(available) };
-        }
-        self.holds.insert(id, (money.account.clone(), money.spend.clone(), money.amount.0));
-        Held::Done
-    }
-
-    fn settle(&mut self, settlement: &Settlement) -> Settled {
-        let (id, spent) = (settlement.money.hold_id(), settlement.spent.0);
-        if let Some(paid) = self.over.get(&id) {
-            return if *paid == spent { Settled::Done } else { Settled::Refused("hold_posted".to_owned()) };
-        }
-        let Some((account, spend, amount)) = self.holds.remove(&id) else {
-            return if spent == 0 { Settled::Nothing } else { Settled::Refused("hold_not_found".to_owned()) };
-        };
-        assert!(spent <= amount, "a lease spends no more than is held");
-        *self.balances.get_mut(&account).expect("it has a hold") -= spent;
-        *self.balances.entry(spend).or_default() += spent;
-        self.settled.push(settlement.money.lease.0);
-        self.over.insert(id, spent);
-        Settled::Done
-    }
-}
-
-/// What outlives a kill.
+/// What of a node outlives a kill, and what it reaches.
 struct World {
-    chance: Chance,
+    /// Its number.
+    node: usize,
+    chance: Rc<Chance>,
     now: Cell<u64>,
     /// Each with its log.
     shards: RefCell<Vec<(Campaigns, Vec<Event>)>>,
-    bank: RefCell<Bank>,
+    /// That of all nodes.
+    bank: Rc<RefCell<Bank>>,
     bidders: RefCell<Vec<Bidder>>,
     /// Of a hundred answers, so many are lost.
     lost: Cell<u64>,
@@ -133,9 +102,22 @@ impl World {
 
     fn new_bidders(&self) {
         let users = Arc::new(FrequencyTable::new(1_024));
-        let new = |_| Bidder::new(TokenKey::derive(b"key"), users.clone());
+        let new = |_| Bidder::new(self.key(), users.clone());
         *self.bidders.borrow_mut() = (0..WORKERS).map(new).collect();
         self.set_time();
+    }
+
+    /// Each node has a directory with a key of its own.
+    fn key(&self) -> TokenKey {
+        TokenKey::derive(&[self.node as u8])
+    }
+
+    fn spending(&self, number: u32) -> Spending {
+        let command = Command::Spending { campaigns: vec![number] };
+        match self.decide(shard_of(number), &command) {
+            Outcome::Spending(all) => all[0].1,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn set_time(&self) {
@@ -196,7 +178,7 @@ impl Treasury for Reach {
     async fn hold(&self, money: Vec<Money>) -> Vec<Held> {
         let hold = |money: &Money| {
             let (is_done, is_heard) = self.fate();
-            let held = if is_done { Some(self.0.bank.borrow_mut().hold(money)) } else { None };
+            let held = if is_done { Some(self.0.bank.borrow_mut().hold(self.0.node, money)) } else { None };
             held.filter(|_| is_heard).unwrap_or(Held::Unknown("no answer".to_owned()))
         };
         money.iter().map(hold).collect()
@@ -205,7 +187,7 @@ impl Treasury for Reach {
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {
         let settle = |settlement: &Settlement| {
             let (is_done, is_heard) = self.fate();
-            let settled = if is_done { Some(self.0.bank.borrow_mut().settle(settlement)) } else { None };
+            let settled = if is_done { Some(self.0.bank.borrow_mut().settle(self.0.node, settlement)) } else { None };
             settled.filter(|_| is_heard).unwrap_or(Settled::Unknown("no answer".to_owned()))
         };
         settlements.iter().map(settle).collect()
@@ -239,6 +221,10 @@ fn start(world: &Rc<World>) -> Kept {
     keeper
 }
 
+fn shard_of(number: u32) -> ShardIndex {
+    ShardIndex((number % u32::from(SHARDS)) as u16)
+}
+
 fn id(campaign: usize) -> Box<str> {
     format!("c{campaign}").into()
 }
@@ -261,7 +247,7 @@ fn plan(campaign: usize, version: u64, budget: u64, daily: Option<u64>) -> Plan 
 }
 
 /// What a day came to.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Told {
     bids: u64,
     taken: u64,
@@ -275,310 +261,265 @@ struct Told {
     kills: u64,
 }
 
-/// A bid that was made, as its token says, and what its notices were answered.
-struct Made {
-    bid: Bid,
-    campaign: usize,
-    fate: Fate,
+impl Sum for Told {
+    fn sum<I: Iterator<Item = Told>>(all: I) -> Told {
+        all.fold(Told::default(), |sum, told| Told {
+            bids: sum.bids + told.bids,
+            taken: sum.taken + told.taken,
+            late: sum.late + told.late,
+            duplicate: sum.duplicate + told.duplicate,
+            lost: sum.lost + told.lost,
+            contrary: sum.contrary + told.contrary,
+            early: sum.early + told.early,
+            kills: sum.kills + told.kills,
+        })
+    }
 }
 
-/// What became of a bid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Unknown,
-    Won,
-    Lost,
+/// A node: its processes, one after the other, and what its clients know.
+struct Node {
+    world: Rc<World>,
+    keeper: Kept,
+    key: TokenKey,
+    /// Of its campaigns.
+    numbers: [u32; CAMPAIGNS],
+    versions: [u64; CAMPAIGNS],
+    /// The most that each may have spent: raised by a plan, and never lowered below what was spent and exposed then.
+    bounds: [u64; CAMPAIGNS],
+    /// What wins of each have cost that were answered as taken.
+    paid: [u64; CAMPAIGNS],
+    made: Vec<Made>,
+    told: Told,
 }
 
-/// What a notice is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    Taken,
-    Duplicate,
-    Contrary,
-    Late,
-    Unfunded,
-}
-
-impl From<WinOutcome> for Said {
-    fn from(outcome: WinOutcome) -> Said {
-        match outcome {
-            WinOutcome::Taken => Said::Taken,
-            WinOutcome::Duplicate => Said::Duplicate,
-            WinOutcome::Lost => Said::Contrary,
-            WinOutcome::Late => Said::Late,
-            WinOutcome::Unfunded => Said::Unfunded,
+impl Node {
+    fn new(node: usize, seed: u64, chance: Rc<Chance>, bank: Rc<RefCell<Bank>>) -> Node {
+        let new = |shard| (Campaigns::new(ShardIndex(shard), SHARDS), vec![]);
+        let world = Rc::new(World {
+            node,
+            // Clocks differ.
+            now: Cell::new(BEGIN + 1_000 + node as u64 * 777),
+            shards: RefCell::new((0..SHARDS).map(new).collect()),
+            bank,
+            bidders: RefCell::default(),
+            lost: Cell::new(mixed(seed ^ 1) % 30),
+            chance,
+        });
+        let (mut numbers, mut bounds) = ([0; CAMPAIGNS], [0; CAMPAIGNS]);
+        for campaign in 0..CAMPAIGNS {
+            bounds[campaign] = 10_000 + world.chance.below(60_000);
+            let put = Command::Put { id: id(campaign), plan: Box::new(plan(campaign, 1, bounds[campaign], None)) };
+            let shard = ShardIndex((campaign % usize::from(SHARDS)) as u16);
+            let Outcome::Put { number, .. } = world.decide(shard, &put) else { panic!("it was put") };
+            numbers[campaign] = number;
         }
-    }
-}
-
-impl From<LossOutcome> for Said {
-    fn from(outcome: LossOutcome) -> Said {
-        match outcome {
-            LossOutcome::Taken => Said::Taken,
-            LossOutcome::Duplicate => Said::Duplicate,
-            LossOutcome::Won => Said::Contrary,
-            LossOutcome::Late => Said::Late,
-            LossOutcome::Unfunded => Said::Unfunded,
-        }
-    }
-}
-
-impl Made {
-    /// Whether its win still counts, if nothing is known of it.
-    fn is_in_time(&self, now: u64) -> bool {
-        now - self.bid.at.0 <= DEADLINE_MS
+        let (keeper, key) = (start(&world), world.key());
+        let (versions, paid, made, told) = ([1; CAMPAIGNS], [0; CAMPAIGNS], Vec::new(), Told::default());
+        Node { world, keeper, key, numbers, versions, bounds, paid, made, told }
     }
 
-    /// Tells a shard that it was won at a price or lost, perhaps twice in one command.
-    fn tell(&self, world: &World, win: Option<PriceMicros>, times: usize) -> Vec<Said> {
-        let command = match win {
-            Some(price) => Command::Win { wins: vec![Win { bid: self.bid, price }; times] },
-            None => Command::Lose { bids: vec![self.bid; times] },
-        };
-        match world.decide(self.bid.lease.shard(), &command) {
-            Outcome::Won(won) => won.into_iter().map(Said::from).collect(),
-            Outcome::Lost(lost) => lost.into_iter().map(Said::from).collect(),
-            other => panic!("it was judged: {other:?}"),
-        }
-    }
-
-    /// Whether it may be answered so, for what was answered before.
-    fn check(&self, is_win: bool, said: Said, now: u64) -> Result<(), String> {
-        let is_in_time = self.is_in_time(now);
-        let expected = match (self.fate, is_win) {
-            (Fate::Unknown, true) if !is_in_time => Said::Late,
-            (Fate::Unknown, _) => Said::Taken,
-            (Fate::Won, true) | (Fate::Lost, false) => Said::Duplicate,
-            (Fate::Won, false) | (Fate::Lost, true) => Said::Contrary,
-        };
-        if said == expected || said == Said::Late && !is_in_time {
-            return Ok(());
-        }
-        let (bid, age) = (&self.bid, now - self.bid.at.0);
-        let notice = if is_win { "win" } else { "loss" };
-        Err(format!("a {notice} of bid {bid:?} is {said:?} after {age} ms, and the bid is {:?} before", self.fate))
-    }
-}
-
-fn simulate(seed: u64) -> Result<Told, String> {
-    let world = Rc::new(World {
-        chance: Chance(Cell::new(mixed(seed))),
-        now: Cell::new(BEGIN + 1_000),
-        shards: RefCell::new((0..SHARDS).map(|shard| (Campaigns::new(ShardIndex(shard), SHARDS), vec![])).collect()),
-        bank: RefCell::default(),
-        bidders: RefCell::default(),
-        lost: Cell::new(mixed(seed ^ 1) % 30),
-    });
-    let mut told = Told::default();
-    let (mut numbers, mut versions) = ([0; CAMPAIGNS], [1; CAMPAIGNS]);
-    // The most that each may have spent: raised by a plan, and never lowered below what was spent and exposed then.
-    let mut bounds = [0; CAMPAIGNS];
-    let funds = 20_000 + world.chance.below(40_000);
-    for campaign in 0..CAMPAIGNS {
-        let shard = ShardIndex((campaign % usize::from(SHARDS)) as u16);
-        world.bank.borrow_mut().balances.insert(format!("campaign:{campaign}").into(), funds);
-        bounds[campaign] = 10_000 + world.chance.below(60_000);
-        let put = Command::Put { id: id(campaign), plan: Box::new(plan(campaign, 1, bounds[campaign], None)) };
-        let Outcome::Put { number, .. } = world.decide(shard, &put) else { panic!("it was put") };
-        numbers[campaign] = number;
-    }
-    let shard_of = |campaign: usize| ShardIndex((numbers[campaign] % u32::from(SHARDS)) as u16);
-    let spending = |campaign: usize| {
-        let command = Command::Spending { campaigns: vec![numbers[campaign]] };
-        match world.decide(shard_of(campaign), &command) {
-            Outcome::Spending(all) => all[0].1,
-            other => panic!("{other:?}"),
-        }
-    };
-    let key = TokenKey::derive(b"key");
-    let mut made: Vec<Made> = Vec::new();
-    let mut paid = [0u64; CAMPAIGNS];
-    let mut keeper = start(&world);
-    for step in 0..STEPS {
-        world.now.set(world.now.get() + 5 + world.chance.below(40));
-        if world.chance.in_100(1) {
+    /// Some milliseconds.
+    fn step(&mut self, step: u64) -> Result<(), String> {
+        let chance = self.world.chance.clone();
+        self.pass(5 + chance.below(40));
+        if chance.in_100(1) {
             // Over midnight of the zone, or a pause.
-            world.now.set(world.now.get() + world.chance.below(40_000_000) * u64::from(step % 7 == 0) + 3_000);
+            self.pass(chance.below(40_000_000) * u64::from(step % 7 == 0) + 3_000);
         }
-        world.set_time();
-        for _ in 0..world.chance.below(30) {
-            let campaign = world.chance.below(CAMPAIGNS as u64) as usize;
-            let worker = world.chance.below(WORKERS.into()) as usize;
-            let request = BidRequest {
-                id: world.chance.below(u64::MAX),
-                campaign: numbers[campaign],
-                price: PriceMicros(world.chance.below(101) as u32),
-                ..BidRequest::default()
-            };
-            if let Ok(offer) = world.bidders.borrow_mut()[worker].bid(&request) {
-                told.bids += 1;
-                let bid = key.open(&offer.token).expect("it was signed");
-                made.push(Made { bid, campaign, fate: Fate::Unknown });
-            }
+        (0..chance.below(30)).for_each(|_| self.ask());
+        for _ in 0..chance.below(15) {
+            self.notify()?;
         }
-        for _ in 0..world.chance.below(15) {
-            if made.is_empty() {
-                break;
-            }
-            // Mostly of late; some come again, or too late.
-            let newest = made.len() - 1;
-            let back = if world.chance.in_100(80) { world.chance.below(60) } else { world.chance.below(2_000) };
-            let bid = &mut made[newest - (back as usize).min(newest)];
-            let price = PriceMicros(world.chance.below(u64::from(bid.bid.price.0) + 1) as u32);
-            let win = world.chance.in_100(50).then_some(price);
-            // A notice may come twice at once; one whose answer is lost is sent again.
-            let times = 1 + usize::from(world.chance.in_100(10));
-            for _ in 0..1 + usize::from(world.chance.in_100(world.lost.get() / 2)) {
-                for said in bid.tell(&world, win, times) {
-                    bid.check(win.is_some(), said, world.now.get())?;
-                    match (said, win) {
-                        (Said::Taken, Some(price)) => {
-                            (told.taken, bid.fate) = (told.taken + 1, Fate::Won);
-                            paid[bid.campaign] += u64::from(price.0);
-                        }
-                        (Said::Taken, None) => (told.lost, bid.fate) = (told.lost + 1, Fate::Lost),
-                        (Said::Duplicate, _) => told.duplicate += 1,
-                        (Said::Contrary, _) => told.contrary += 1,
-                        (Said::Late, _) => told.late += 1,
-                        (Said::Unfunded, _) => unreachable!("it was checked"),
+        if chance.in_100(2) {
+            self.replan();
+        }
+        if chance.in_100(2) {
+            self.kill();
+        }
+        let settled = self.world.bank.borrow().settled();
+        run(self.keeper.round());
+        run(self.keeper.move_money());
+        self.check(settled)
+    }
+
+    fn pass(&self, ms: u64) {
+        self.world.now.set(self.world.now.get() + ms);
+        self.world.set_time();
+    }
+
+    /// A bid request.
+    fn ask(&mut self) {
+        let chance = &self.world.chance;
+        let campaign = chance.below(CAMPAIGNS as u64) as usize;
+        let worker = chance.below(WORKERS.into()) as usize;
+        let request = BidRequest {
+            id: chance.below(u64::MAX),
+            campaign: self.numbers[campaign],
+            price: PriceMicros(chance.below(101) as u32),
+            ..BidRequest::default()
+        };
+        if let Ok(offer) = self.world.bidders.borrow_mut()[worker].bid(&request) {
+            self.told.bids += 1;
+            let bid = self.key.open(&offer.token).expect("it was signed");
+            self.made.push(Made { bid, campaign, fate: Fate::Unknown });
+        }
+    }
+
+    /// A win or a loss: mostly of a bid of late; some come again, or too late.
+    fn notify(&mut self) -> Result<(), String> {
+        let (world, told) = (&self.world, &mut self.told);
+        let Some(newest) = self.made.len().checked_sub(1) else { return Ok(()) };
+        let back = if world.chance.in_100(80) { world.chance.below(60) } else { world.chance.below(2_000) };
+        let bid = &mut self.made[newest - (back as usize).min(newest)];
+        let price = PriceMicros(world.chance.below(u64::from(bid.bid.price.0) + 1) as u32);
+        let win = world.chance.in_100(50).then_some(price);
+        // A notice may come twice at once; one whose answer is lost is sent again.
+        let times = 1 + usize::from(world.chance.in_100(10));
+        for _ in 0..1 + usize::from(world.chance.in_100(world.lost.get() / 2)) {
+            for said in bid.tell(world, win, times) {
+                bid.check(win.is_some(), said, world.now.get())?;
+                match (said, win) {
+                    (Said::Taken, Some(price)) => {
+                        (told.taken, bid.fate) = (told.taken + 1, Fate::Won);
+                        self.paid[bid.campaign] += u64::from(price.0);
                     }
+                    (Said::Taken, None) => (told.lost, bid.fate) = (told.lost + 1, Fate::Lost),
+                    (Said::Duplicate, _) => told.duplicate += 1,
+                    (Said::Contrary, _) => told.contrary += 1,
+                    (Said::Late, _) => told.late += 1,
+                    (Said::Unfunded, _) => unreachable!("it was checked"),
                 }
             }
         }
-        if world.chance.in_100(2) {
-            let campaign = world.chance.below(CAMPAIGNS as u64) as usize;
-            let now = spending(campaign);
-            versions[campaign] += 1;
-            let budget = 1_000 + world.chance.below(60_000);
-            let daily = world.chance.in_100(30).then(|| 500 + world.chance.below(20_000));
-            bounds[campaign] = budget.max(now.spent.0 + now.exposed.0);
-            let plan = Box::new(plan(campaign, versions[campaign], budget, daily));
-            world.decide(shard_of(campaign), &Command::Put { id: id(campaign), plan });
+        Ok(())
+    }
+
+    fn replan(&mut self) {
+        let chance = &self.world.chance;
+        let campaign = chance.below(CAMPAIGNS as u64) as usize;
+        let now = self.world.spending(self.numbers[campaign]);
+        self.versions[campaign] += 1;
+        let budget = 1_000 + chance.below(60_000);
+        let daily = chance.in_100(30).then(|| 500 + chance.below(20_000));
+        self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0);
+        let plan = Box::new(plan(campaign, self.versions[campaign], budget, daily));
+        self.world.decide(shard_of(self.numbers[campaign]), &Command::Put { id: id(campaign), plan });
+    }
+
+    /// Bids that were made stay made; what the keeper and the bidders knew is gone.
+    fn kill(&mut self) {
+        self.told.kills += 1;
+        for (state, _) in self.world.shards.borrow_mut().iter_mut() {
+            let read = restarted(state);
+            assert_eq!(read, *state, "a snapshot holds all");
+            *state = read;
         }
-        if world.chance.in_100(2) {
-            // Bids that were made stay made; what the keeper and the bidders knew is gone.
-            told.kills += 1;
-            for (state, _) in world.shards.borrow_mut().iter_mut() {
-                let read = restarted(state);
-                assert_eq!(read, *state, "a snapshot holds all");
-                *state = read;
-            }
-            keeper = start(&world);
-        }
-        let settled = world.bank.borrow().settled.len();
-        run(keeper.round());
-        run(keeper.move_money());
-        world.shards.borrow().iter().for_each(|(state, _)| state.assert_sound());
-        told.early += check_held(&world, &made, settled)?;
+        self.keeper = start(&self.world);
+    }
+
+    /// What must hold at every moment. Holds behind the first `settled` were settled just now.
+    fn check(&mut self, settled: usize) -> Result<(), String> {
+        self.world.shards.borrow().iter().for_each(|(state, _)| state.assert_sound());
+        let now = self.world.now.get();
         for campaign in 0..CAMPAIGNS {
-            let now = spending(campaign);
-            if now.spent.0 != paid[campaign] {
-                return Err(format!(
-                    "campaign {campaign} says {} was spent, and wins say {}",
-                    now.spent, paid[campaign]
-                ));
+            let Spending { spent, exposed, .. } = self.world.spending(self.numbers[campaign]);
+            let paid = self.paid[campaign];
+            if spent.0 != paid {
+                return Err(format!("campaign {campaign} says {spent} was spent, and wins say {paid}"));
             }
-            if (now.spent + now.exposed).0 > bounds[campaign] {
-                return Err(format!(
-                    "campaign {campaign} may spend {} of {}",
-                    now.spent + now.exposed,
-                    bounds[campaign]
-                ));
+            if (spent + exposed).0 > self.bounds[campaign] {
+                let bound = self.bounds[campaign];
+                return Err(format!("campaign {campaign} may spend {} of {bound}", spent + exposed));
             }
-            let of_it = may_win(&made, world.now.get()).filter(|bid| bid.campaign == campaign);
+            let of_it = may_win(&self.made, now).filter(|bid| bid.campaign == campaign);
             let reserved: u64 = of_it.map(|bid| u64::from(bid.bid.price.0)).sum();
-            if now.exposed.0 < reserved {
-                return Err(format!("campaign {campaign}: wins may cost {reserved}, and {} is exposed", now.exposed));
+            if exposed.0 < reserved {
+                return Err(format!("campaign {campaign}: wins may cost {reserved}, and {exposed} is exposed"));
             }
         }
+        let (bank, node) = (self.world.bank.borrow(), self.world.node);
+        let held = bank.leases(node);
+        if let Some(bid) = may_win(&self.made, now).find(|bid| !held.contains(&bid.bid.lease)) {
+            return Err(format!("campaign {}: the money of bid {:?} is not held", bid.campaign, bid.bid));
+        }
+        let in_time = self.made.iter().rev().take_while(|bid| bid.is_in_time(now));
+        let young: BTreeSet<LeaseId> = in_time.map(|bid| bid.bid.lease).collect();
+        self.told.early += bank.settled_of(node, settled).filter(|lease| young.contains(lease)).count() as u64;
+        Ok(())
     }
-    // Every answer comes again, no bid is made, and all is settled.
-    world.lost.set(0);
-    for _ in 0..400 {
-        world.now.set(world.now.get() + 100);
-        world.set_time();
-        run(keeper.round());
-        run(keeper.move_money());
+
+    /// Every answer comes again, no bid is made, and all is settled.
+    fn end(&self) -> Result<(), String> {
+        self.world.lost.set(0);
+        for _ in 0..400 {
+            self.pass(100);
+            run(self.keeper.round());
+            run(self.keeper.move_money());
+        }
+        for (campaign, number) in self.numbers.iter().enumerate() {
+            let exposed = self.world.spending(*number).exposed;
+            if exposed > BudgetMicros::ZERO {
+                return Err(format!("{exposed} of campaign {campaign} is exposed for ever"));
+            }
+        }
+        for (shard, (state, log)) in (0..).zip(self.world.shards.borrow().iter()) {
+            if replayed(shard, log)? != *state || state.leases() > 0 {
+                return Err(format!("shard {shard} is another one after its records, or has leases: {state:?}"));
+            }
+        }
+        Ok(())
     }
+}
+
+fn simulate(seed: u64, nodes: usize) -> Result<Told, String> {
+    let chance = Rc::new(Chance(Cell::new(mixed(seed))));
+    let bank: Rc<RefCell<Bank>> = Rc::default();
+    let funds = 20_000 + chance.below(40_000);
     for campaign in 0..CAMPAIGNS {
-        let exposed = spending(campaign).exposed;
-        if exposed > BudgetMicros::ZERO {
-            return Err(format!("{exposed} of campaign {campaign} is exposed for ever"));
+        bank.borrow_mut().fund(&format!("campaign:{campaign}"), funds);
+    }
+    let mut nodes: Vec<Node> = (0..nodes).map(|node| Node::new(node, seed, chance.clone(), bank.clone())).collect();
+    let check = || {
+        let check = |of: usize| bank.borrow().check(&format!("campaign:{of}"), &format!("spend:{of}"), funds);
+        (0..CAMPAIGNS).try_for_each(check)
+    };
+    for step in 0..STEPS {
+        for node in &mut nodes {
+            node.step(step).map_err(|why| format!("node {}: {why}", node.world.node))?;
+            check()?;
         }
     }
-    for (shard, (state, log)) in (0..).zip(world.shards.borrow().iter()) {
-        if replayed(shard, log)? != *state || state.leases() > 0 {
-            return Err(format!("shard {shard} is another one after its records, or has {} leases", state.leases()));
+    for node in &nodes {
+        node.end().map_err(|why| format!("node {}: {why}", node.world.node))?;
+    }
+    check()?;
+    for campaign in 0..CAMPAIGNS {
+        let won: u64 = nodes.iter().map(|node| node.paid[campaign]).sum();
+        let (account, spend) = (format!("campaign:{campaign}"), format!("spend:{campaign}"));
+        let (held, spent) = (bank.borrow().held(&account), bank.borrow().balance(&spend));
+        if held > 0 || spent != won {
+            return Err(format!("{account} has {held} held for ever, and paid {spent} for wins of {won}"));
         }
     }
-    let bank = world.bank.borrow();
-    if let Some((hold, (account, ..))) = bank.holds.first_key_value() {
-        return Err(format!("{hold} of {account} is held for ever"));
-    }
-    for (campaign, won) in paid.iter().enumerate() {
-        let spent = bank.balances.get(&*format!("spend:{campaign}")).copied().unwrap_or(0);
-        let left = bank.balances[&*format!("campaign:{campaign}")];
-        if spent != *won || left + spent != funds {
-            return Err(format!("campaign {campaign} paid {spent} for wins of {won}, and has {left} of {funds}"));
-        }
-    }
-    Ok(told)
-}
-
-/// Bids whose wins count now.
-fn may_win(made: &[Made], now: u64) -> impl Iterator<Item = &Made> {
-    let in_time = made.iter().rev().take_while(move |bid| bid.is_in_time(now));
-    in_time.filter(|bid| bid.fate == Fate::Unknown)
-}
-
-/// Every bid that may win is one of a lease whose money the bank holds. Returns how many leases were settled behind the
-/// first `settled` although a bid of theirs has not passed its deadline.
-fn check_held(world: &World, made: &[Made], settled: usize) -> Result<u64, String> {
-    let (now, bank) = (world.now.get(), world.bank.borrow());
-    let held: BTreeSet<u64> = bank.holds.keys().map(|hold| lease_of(hold)).collect();
-    if let Some(bid) = may_win(made, now).find(|bid| !held.contains(&bid.bid.lease.0)) {
-        return Err(format!("campaign {}: the money of bid {:?} is not held", bid.campaign, bid.bid));
-    }
-    if bank.settled.len() == settled {
-        return Ok(0);
-    }
-    let young: BTreeSet<u64> =
-        made.iter().rev().take_while(|bid| bid.is_in_time(now)).map(|bid| bid.bid.lease.0).collect();
-    Ok(bank.settled[settled..].iter().filter(|lease| young.contains(lease)).count() as u64)
-}
-
-/// The lease in the id of a hold.
-fn lease_of(hold: &str) -> u64 {
-    const DIGITS: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-    let digit = |digit: char| DIGITS.find(digit).expect("a digit of Crockford's alphabet") as u128;
-    hold.chars().fold(0u128, |bits, next| bits << 5 | digit(next)) as u64
+    Ok(nodes.into_iter().map(|node| node.told).sum())
 }
 
 /// So many seeds, or as many as `SEEDS` says, from the one that `SEED` says.
-fn seeds() -> std::ops::Range<u64> {
+fn seeds() -> Range<u64> {
     let said = |name: &str| std::env::var(name).ok().and_then(|said| said.parse().ok());
     let first = said("SEED").unwrap_or(0);
     first..first + said("SEEDS").unwrap_or(500)
 }
 
-#[test]
-fn no_campaign_spends_more_than_it_has_in_any_seed() {
-    let mut all = Told::default();
-    for seed in seeds() {
-        let told =
-            simulate(seed).unwrap_or_else(|why| panic!("SEED={seed} SEEDS=1 cargo test -p tidegate-pacer: {why}"));
-        all.bids += told.bids;
-        all.taken += told.taken;
-        all.late += told.late;
-        all.duplicate += told.duplicate;
-        all.lost += told.lost;
-        all.contrary += told.contrary;
-        all.early += told.early;
-        all.kills += told.kills;
-    }
-    println!("{all:?}");
-    let floor = seeds().count() as u64;
+/// Simulates all seeds, and checks that what is simulated comes about.
+fn simulate_all(nodes: usize, seeds: Range<u64>) {
+    let floor = seeds.end - seeds.start;
+    let simulate = |seed| {
+        simulate(seed, nodes)
+            .unwrap_or_else(|why| panic!("SEED={seed} SEEDS=1 cargo test -p tidegate-pacer: {nodes} nodes: {why}"))
+    };
+    let all: Told = seeds.map(simulate).sum();
+    println!("{nodes} nodes, {floor} seeds: {all:?}");
     assert!(all.bids > 500 * floor && all.taken > 100 * floor, "bids and wins come about: {all:?}");
     assert!(all.lost > 100 * floor && all.early > floor, "losses return money before its time: {all:?}");
     assert!(all.contrary > floor, "bids are said to be won and lost: {all:?}");
@@ -586,15 +527,26 @@ fn no_campaign_spends_more_than_it_has_in_any_seed() {
 }
 
 #[test]
+fn no_campaign_spends_more_than_it_has_in_any_seed() {
+    simulate_all(1, seeds());
+}
+
+#[test]
+fn several_nodes_do_not_spend_more_than_their_accounts_have_in_any_seed() {
+    let Range { start, end } = seeds();
+    simulate_all(3, start..start + (end - start).div_ceil(5));
+}
+
+#[test]
 fn a_seed_is_a_seed() {
-    assert_eq!(simulate(7).expect("it holds"), simulate(7).expect("it holds"));
+    assert_eq!(simulate(7, 3).expect("it holds"), simulate(7, 3).expect("it holds"));
 }
 
 /// Plants a bug, and looks for a seed that finds it.
 fn is_found(bug: Bug) {
     plant(Some(bug));
     let found = (0..100).find_map(|seed| {
-        let simulated = std::panic::catch_unwind(|| simulate(seed));
+        let simulated = std::panic::catch_unwind(|| simulate(seed, 1));
         simulated.map_or_else(|_| Some("a panic".to_owned()), |told| told.err()).map(|why| (seed, why))
     });
     plant(None);

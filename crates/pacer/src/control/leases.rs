@@ -37,8 +37,8 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Leases {
     all: HashMap<LeaseId, Known>,
-    /// How many each campaign has; those without one are not there.
-    of_campaigns: HashMap<u32, u32>,
+    /// How many there are of each campaign that has any.
+    of_campaigns: HashMap<u32, usize>,
     opened: BTreeSet<LeaseId>,
     /// By when no bid of them can win any more.
     retired: BTreeSet<(TimeMs, LeaseId)>,
@@ -170,8 +170,7 @@ pub struct Settlement {
 }
 
 impl Control {
-    /// A lease of an earlier process, or one that was opened without an answer: bids of it may have been made until
-    /// now.
+    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
         // A recovery that failed half way comes again, and one behind a lost answer sees them all.
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
