@@ -324,7 +324,7 @@ impl Node {
         self.pass(5 + chance.below(40));
         if chance.in_100(1) {
             // Over midnight of the zone, or a pause.
-            self.pass(chance.below(40_000_000) * u64::from(step % 7 == 0) + 3_000);
+            self.pass(chance.below(40_000_000) * u64::from(step.is_multiple_of(7)) + 3_000);
         }
         (0..chance.below(30)).for_each(|_| self.ask());
         for _ in 0..chance.below(15) {
