@@ -31,6 +31,8 @@ fn check_request(request: &PacerRequestRef<'_>) {
         PacerRequestRef::Losses(tokens) if tokens.clone().all(|token| token.len() <= TOKEN_BYTES) => {
             encode_losses(&mut out, 1, tokens);
         }
+        PacerRequestRef::PutCampaign(put) => encode_put_campaign(&mut out, 1, put.id, put.plan),
+        PacerRequestRef::EndCampaign(id) => encode_end_campaign(&mut out, 1, id),
         // A longer token is read, to be refused, and never written.
         PacerRequestRef::Wins(wins) => return assert_eq!(wins.len(), wins.count()),
         PacerRequestRef::Losses(tokens) => return assert_eq!(tokens.len(), tokens.count()),
@@ -42,6 +44,8 @@ fn check_request(request: &PacerRequestRef<'_>) {
         (PacerRequestRef::Bids(bids), PacerRequestRef::Bids(again)) => assert!(bids.eq(again)),
         (PacerRequestRef::Wins(wins), PacerRequestRef::Wins(again)) => assert!(wins.eq(again)),
         (PacerRequestRef::Losses(tokens), PacerRequestRef::Losses(again)) => assert!(tokens.eq(again)),
+        (PacerRequestRef::PutCampaign(put), PacerRequestRef::PutCampaign(again)) => assert_eq!(put, again),
+        (PacerRequestRef::EndCampaign(id), PacerRequestRef::EndCampaign(again)) => assert_eq!(id, again),
         (request, again) => panic!("{request:?} became {again:?}"),
     }
 }
@@ -65,6 +69,8 @@ fn check_reply(reply: &PacerReplyRef<'_>) {
             outcomes.for_each(|outcome| frame.push(outcome));
             frame.finish();
         }
+        // Only the server writes them, with prost.
+        PacerReplyRef::CampaignPut(_) | PacerReplyRef::CampaignEnded => return,
     }
     let reply_again = decode_reply(only_frame(&out)).expect("a frame that was written is read");
     let ReplyBodyRef::Room(room) = reply_again.body else { panic!("a room") };

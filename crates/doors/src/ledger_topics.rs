@@ -289,7 +289,7 @@ impl LedgerAnswer {
 /// What asks for more than it may, and what a shard could not take, is not known to be decided as a whole: an
 /// acknowledgement that says "success" would be the word that it need not be asked again. A refusal because of damage
 /// is one: whoever can only be disconnected would ask again and again until the file is put right.
-fn reason_of(problem: &Problem) -> ReasonCode {
+pub fn reason_of(problem: &Problem) -> ReasonCode {
     match problem.code() {
         codes::TOO_MANY_REQUESTS | codes::BUSY | codes::DISK_FULL => ReasonCode::QUOTA_EXCEEDED,
         codes::SHARD_FAILED | codes::STATE_DIFFERS | codes::RECOVERING | codes::STOPPING => {

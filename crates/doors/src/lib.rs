@@ -45,7 +45,8 @@
 //! | `queue_calls` | what every door of the queues does alike |
 //! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
-//! | `pacer_calls` | what every door of the pacer says alike |
+//! | `pacer_calls` | how every door of the pacer names rights |
+//! | `pacer_changes` | changes of campaigns, as every door takes them |
 //! | `pacer_notices` | which shards judge wins and losses, and what became of them |
 //! | `pacer_http` | campaigns, bids and notices behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
@@ -53,6 +54,7 @@
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
 //! | `queue_topics` | queues on topics |
+//! | `pacer_topics` | changes of campaigns on topics |
 //! | `mqtt` | the MQTT port |
 //! | `queue_frames` | queues on the binary port |
 //! | `pacer_frames` | the pacer on the binary port |
@@ -85,10 +87,12 @@ pub mod mqtt;
 pub mod operator;
 pub mod operator_http;
 mod pacer_calls;
+mod pacer_changes;
 mod pacer_frames;
 mod pacer_http;
 mod pacer_notices;
 pub mod pacer_room;
+mod pacer_topics;
 pub mod proxy;
 mod queue_attributes;
 mod queue_calls;

@@ -15,20 +15,24 @@ use tidegate_machines::TimeMs;
 use tidegate_pacer::bidder::{BidRequest, Bidder, NoBid};
 use tidegate_pacer::bidders::BidderMessage;
 use tidegate_pacer::family::{CampaignClient, CampaignMessage, CampaignRequest};
+use tidegate_pacer::machine::Outcome;
+use tidegate_pacer::plan::PlanRules;
 use tidegate_pacer::token::TokenKey;
 use tidegate_pacer::units::PriceMicros;
 use tidegate_runtime::{Address, Asker, Carries, Context};
 use tidegate_shard::Unavailable;
 use tidegate_wire::DecodeError;
 use tidegate_wire::pacer::{
-    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, asks_for_bids, read_request,
+    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, PutCampaignRef, asks_for_bids,
+    read_request,
 };
 
 use crate::auth::{Action, Identity};
 use crate::binary::Refused;
 use crate::binary::frames::{Answers, Frames, PACER_FAMILY, RoomCost};
-use crate::json::Problem;
+use crate::json::{Problem, decode};
 use crate::pacer_calls::BIDS;
+use crate::pacer_changes::{Change, Changed};
 use crate::pacer_notices::{Issuer, Notices};
 
 /// Bid requests or notices whose answers are as much work of the port as a frame.
@@ -38,15 +42,23 @@ const BIDS_PER_WORK: usize = 16;
 pub struct PacerFrames {
     bidder: Bidder,
     tokens: TokenKey,
-    shards: u16,
     asker: Asker<CampaignClient>,
     /// Packets of notices under way.
     packets: Slab<Packet>,
-    /// What shards were asked: which packet, and the how-manieth of its shards.
-    asked: Slab<(usize, usize)>,
+    asked: Slab<Asked>,
+    /// Which plans are taken.
+    rules: PlanRules,
     answers: Answers,
     /// Answers to messages.
     out: Vec<(Address, BidderMessage)>,
+}
+
+/// What a shard was asked.
+enum Asked {
+    /// What becomes of notices: of which packet, and the how-manieth of its shards this is.
+    Notices(usize, usize),
+    /// To change a campaign, for a frame.
+    Change(u64, Change),
 }
 
 /// Notices of one frame.
@@ -58,11 +70,11 @@ struct Packet {
 
 impl PacerFrames {
     /// For the port at `me`, with this bidder inside; tokens are signed by `tokens`.
-    pub fn new(me: Address, bidder: Bidder, tokens: TokenKey, client: CampaignClient, shards: u16) -> PacerFrames {
+    pub fn new(me: Address, bidder: Bidder, tokens: TokenKey, client: CampaignClient, rules: PlanRules) -> PacerFrames {
         PacerFrames {
             bidder,
             tokens,
-            shards,
+            rules,
             asker: Asker::new(me, client),
             packets: Slab::new(),
             asked: Slab::new(),
@@ -92,26 +104,42 @@ impl PacerFrames {
         }
         let number = self.packets.insert(packet);
         for (of_packet, request) in asked.into_iter().enumerate() {
-            let asked = self.asked.insert((number, of_packet));
+            let asked = self.asked.insert(Asked::Notices(number, of_packet));
             self.asker.start(asked as u64, request);
         }
     }
 
+    /// Asks the shard of a campaign to change it.
+    fn change(&mut self, token: u64, change: Change) {
+        let request = change.request(self.asker.client().shards());
+        let asked = self.asked.insert(Asked::Change(token, change));
+        self.asker.start(asked as u64, request);
+    }
+
     fn take_replies(&mut self) {
         for (asked, reply) in self.asker.take_replies() {
-            let (number, of_packet) = self.asked.remove(asked as usize);
-            let packet = &mut self.packets[number];
-            match reply {
-                Ok(outcome) => packet.notices.judged(of_packet, outcome),
-                Err(unavailable) => {
-                    packet.notices.failed();
-                    packet.failed = Some(unavailable);
+            match self.asked.remove(asked as usize) {
+                Asked::Notices(number, of_packet) => self.judged(number, of_packet, reply),
+                Asked::Change(token, change) => {
+                    let answer = change.answer(reply).map(|changed| told(&changed));
+                    self.answers.push((token, answer.map_err(Refused::from)));
                 }
             }
-            if packet.notices.is_whole() {
-                let packet = self.packets.remove(number);
-                self.answer(packet);
+        }
+    }
+
+    fn judged(&mut self, number: usize, of_packet: usize, reply: Result<Outcome, Unavailable>) {
+        let packet = &mut self.packets[number];
+        match reply {
+            Ok(outcome) => packet.notices.judged(of_packet, outcome),
+            Err(unavailable) => {
+                packet.notices.failed();
+                packet.failed = Some(unavailable);
             }
+        }
+        if packet.notices.is_whole() {
+            let packet = self.packets.remove(number);
+            self.answer(packet);
         }
     }
 
@@ -150,10 +178,23 @@ fn written(outcomes: &[NoticeOutcome]) -> Vec<u8> {
     PacerReply { reply: Some(Reply::Outcomes(NoticeOutcomes { outcomes })) }.encode_to_vec()
 }
 
+/// The body of an answer to a change.
+fn told(changed: &Changed) -> Vec<u8> {
+    use prost::Message as _;
+    use tidegate_wire::pacer::proto::{CampaignEnded, CampaignPut, PacerReply, pacer_reply::Reply};
+    let reply = match changed {
+        Changed::Put(put) => {
+            Reply::CampaignPut(CampaignPut { number: put.number, version: put.version, is_new: put.is_new })
+        }
+        Changed::Ended(_) => Reply::CampaignEnded(CampaignEnded {}),
+    };
+    PacerReply { reply: Some(reply) }.encode_to_vec()
+}
+
 fn bids_of(body: &[u8]) -> Result<BidRequests<'_>, Refused> {
     match read_request(body).map_err(malformed)? {
         PacerRequestRef::Bids(requests) => Ok(requests),
-        PacerRequestRef::Wins(_) | PacerRequestRef::Losses(_) => unreachable!("bids were asked for"),
+        other => unreachable!("bids were asked for: {other:?}"),
     }
 }
 
@@ -204,14 +245,28 @@ where
     }
 
     fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
-        check_right(identity)?;
-        let issuer = Issuer { tokens: &self.tokens, shards: self.shards };
-        let (count, notices) = match read_request(body).map_err(malformed)? {
+        let request = read_request(body).map_err(malformed)?;
+        let issuer = Issuer { tokens: &self.tokens, shards: self.asker.client().shards() };
+        let (count, notices) = match request {
             PacerRequestRef::Wins(wins) => {
+                check_right(identity)?;
                 let count = wins.len();
                 (count, issuer.wins(wins.map(|win| (win.token, PriceMicros(win.price_micros)))))
             }
-            PacerRequestRef::Losses(tokens) => (tokens.len(), issuer.losses(tokens)),
+            PacerRequestRef::Losses(tokens) => {
+                check_right(identity)?;
+                (tokens.len(), issuer.losses(tokens))
+            }
+            PacerRequestRef::PutCampaign(PutCampaignRef { id, plan }) => {
+                let change = Change::put(identity, id.into(), decode(plan)?, &self.rules)?;
+                self.change(token, change);
+                return Ok(RoomCost::default());
+            }
+            PacerRequestRef::EndCampaign(id) => {
+                let change = Change::end(identity, id.into())?;
+                self.change(token, change);
+                return Ok(RoomCost::default());
+            }
             PacerRequestRef::Bids(_) => unreachable!("bids are answered, not asked"),
         };
         identity.charge(count as u32 - 1);

@@ -11,7 +11,7 @@
 mod bids;
 mod campaigns;
 mod page;
-mod plan_body;
+pub mod plan_body;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -19,15 +19,14 @@ use tidegate_machines::ShardIndex;
 use tidegate_pacer::bidders::BidderClient;
 use tidegate_pacer::family::{CampaignClient, CampaignRequest};
 use tidegate_pacer::keeper::LiveTable;
-use tidegate_pacer::machine::{Command, Outcome, Refusal};
+use tidegate_pacer::machine::{Command, Outcome};
 use tidegate_pacer::token::TokenKey;
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
 
-use crate::auth::{Action, Identity};
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
-use crate::pacer_calls::CAMPAIGNS;
+use crate::pacer_changes::{self, Change, Changed};
 
 pub use tidegate_pacer::plan::PlanRules;
 
@@ -90,7 +89,7 @@ impl HttpRoom for PacerHttp {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        CODES.into()
+        [&[BIDS_INVALID], &pacer_changes::CODES[..]].concat()
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
@@ -109,44 +108,21 @@ impl HttpRoom for PacerHttp {
     }
 }
 
-const CAMPAIGN_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "campaign_not_found");
-const CAMPAIGN_ID_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_id_invalid");
-const CAMPAIGNS_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaigns_too_many");
-const CAMPAIGN_ENDING: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_ending");
-const CAMPAIGN_ACCOUNTS_DIFFER: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_accounts_differ");
-const CAMPAIGN_STALE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "campaign_version_stale");
-const PLAN_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_plan_invalid");
 const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");
 
-const CODES: [ProblemCode; 8] = [
-    CAMPAIGN_NOT_FOUND,
-    CAMPAIGN_ID_INVALID,
-    CAMPAIGNS_TOO_MANY,
-    CAMPAIGN_ENDING,
-    CAMPAIGN_ACCOUNTS_DIFFER,
-    CAMPAIGN_STALE,
-    PLAN_INVALID,
-    BIDS_INVALID,
-];
-
-fn problem(refusal: Refusal) -> Problem {
-    let code = match refusal {
-        Refusal::NotFound => CAMPAIGN_NOT_FOUND,
-        Refusal::IdInvalid => CAMPAIGN_ID_INVALID,
-        Refusal::TooMany => CAMPAIGNS_TOO_MANY,
-        Refusal::Ending => CAMPAIGN_ENDING,
-        Refusal::AccountsDiffer => CAMPAIGN_ACCOUNTS_DIFFER,
-    };
-    Problem::new(code, refusal.to_string())
-}
-
 impl Served {
+    /// Makes a change.
+    async fn change(&self, change: Change) -> Result<Changed, Problem> {
+        let reply = self.door.in_time(self.campaigns.ask(change.request(self.shards))).await?;
+        change.answer(reply.unwrap_or_else(|unasked| Err(unasked.into())))
+    }
+
     /// Asks a shard, and gives the outcome that is no refusal.
     async fn ask(&self, shard: ShardIndex, command: Command) -> Result<Outcome, Problem> {
         let asked = self.campaigns.ask(CampaignRequest { shard, command });
         let reply = self.door.in_time(asked).await?;
         match reply.unwrap_or_else(|unasked| Err(unasked.into()))? {
-            Outcome::Refused(refusal) => Err(problem(refusal)),
+            Outcome::Refused(refusal) => Err(pacer_changes::problem(refusal)),
             outcome => Ok(outcome),
         }
     }
@@ -154,16 +130,4 @@ impl Served {
     fn all_shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
         (0..self.shards).map(ShardIndex)
     }
-}
-
-/// Whether `caller` may do this with a campaign.
-fn check_right(caller: &Identity, action: Action, id: &str) -> Result<(), Problem> {
-    if caller.may(CAMPAIGNS, action, id) {
-        return Ok(());
-    }
-    caller.denied();
-    Err(Problem::forbidden(match action {
-        Action::Read => "this token may not look at this campaign; a service may with \"room:campaigns:read:ID\"",
-        _ => "this token may not change this campaign; a service may with \"room:campaigns:write:ID\"",
-    }))
 }

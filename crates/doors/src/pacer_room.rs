@@ -21,7 +21,7 @@ pub use crate::pacer_http::PlanRules;
 pub const BIDDERS_PORT: u16 = 0;
 
 /// The bidders, on the binary port.
-pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>) -> OpenFrames<P>
+pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>, rules: PlanRules) -> OpenFrames<P>
 where
     P: Carries<CampaignMessage> + Carries<BidderMessage>,
 {
@@ -29,8 +29,7 @@ where
         let shards = site.placement().shards(CAMPAIGNS);
         let tokens = tokens_of(site);
         let bidder = Bidder::new(tokens.clone(), users.clone());
-        let count = shards.count();
-        Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), count))
+        Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), rules.clone()))
     })
 }
 

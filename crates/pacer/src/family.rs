@@ -106,6 +106,11 @@ impl CampaignClient {
     pub fn new(shards: ShardAddresses) -> CampaignClient {
         CampaignClient { shards, asked: Slab::new() }
     }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> u16 {
+        self.shards.count()
+    }
 }
 
 impl Client for CampaignClient {

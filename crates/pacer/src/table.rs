@@ -1,8 +1,8 @@
 //! A map whose entries are found by a hash, and listed in the order of their keys.
 //!
-//! Why not a tree: each win looks for its lease five times among tens of thousands, the pacer's thread for each campaign
-//! that is asked for in each round, and nothing else took as long. Keys come and go seldom, so keeping their order apart
-//! costs little.
+//! Why not a tree: each win looks for its lease five times among tens of thousands, the pacer's thread for each
+//! campaign that is asked for in each round, and nothing else took as long. Keys come and go seldom, so keeping their
+//! order apart costs little.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;

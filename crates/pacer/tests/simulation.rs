@@ -1,6 +1,6 @@
-//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes, over
-//! a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late, come
-//! twice or come for the same bid, clocks that differ and jump, and budgets that change.
+//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes,
+//! over a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late,
+//! come twice or come for the same bid, clocks that differ and jump, and budgets that change.
 //!
 //! ```text
 //!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐

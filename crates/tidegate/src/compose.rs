@@ -48,6 +48,7 @@ use crate::extension::{Extension, KnownFamily, Opened};
 use crate::identity_keys::IdentityKeys;
 use crate::metrics;
 use crate::open_files::{DoorConnections, Needs, OpenFiles, ROSTER_LOGS};
+use crate::pacing::plan_rules;
 use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
@@ -380,6 +381,7 @@ fn mqtt(config: &Config, files: &Files, handshakes: &Arc<Handshakes>) -> Result<
         limits: mqtt.limits.clone(),
         inbox: mqtt.inbox.clone(),
         announce: mqtt.announce.clone(),
+        plan_rules: plan_rules(&config.document().section()?),
         holdings: mqtt.holdings,
         admission: mqtt.admission.clone(),
         drain: mqtt.drain.clone(),

@@ -66,7 +66,7 @@ where
         let demo: PacingDemoKeys = document.section()?;
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
-        let rules = PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() };
+        let rules = plan_rules(&keys);
         Ok(Opened {
             logs: vec![Wanted {
                 family: CAMPAIGNS,
@@ -74,10 +74,15 @@ where
                 count: ShardCount::Fixed { setting: "pacing.shards" },
             }],
             room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, live.clone())),
-            http: Some(open_pacer(live, rules)),
-            frames: Some(open_pacer_frames(users)),
+            http: Some(open_pacer(live, rules.clone())),
+            frames: Some(open_pacer_frames(users, rules)),
         })
     }
+}
+
+/// Which plans are taken.
+pub(crate) fn plan_rules(keys: &PacingKeys) -> PlanRules {
+    PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() }
 }
 
 /// The ledger, before there is a thread that asks it.

@@ -3,7 +3,8 @@
 //! ```text
 //!   RoomFrame of family 5 ─▶ body ─▶ read_request ─▶ Bids(packet)   ─▶ 1 to 256 BidRequestRef     server's way in
 //!                                                 ├▶ Wins(packet)   ─▶ WinRef
-//!                                                 └▶ Losses(packet) ─▶ a token
+//!                                                 ├▶ Losses(packet) ─▶ a token
+//!                                                 └▶ PutCampaign, EndCampaign
 //!   bytes ◀─ BidsWriter, NoticeOutcomesWriter                                                     server's way out
 //!   bytes ◀─ encode_bid_requests, encode_wins, encode_losses                                      client's way out
 //!   RoomFrame of family 5 ─▶ body ─▶ read_reply ─▶ Bids(packet), Outcomes(packet)                 client's way in
@@ -33,9 +34,14 @@ use crate::field::Fields;
 use crate::limits::PACER_ITEMS_MAX;
 
 pub use proto::{NoBidReason, NoticeOutcome};
-pub use replies::{BidRef, Bids, NoticeOutcomes, PacerReplyRef, read_reply};
-pub use requests::{BidRequestRef, BidRequests, Losses, PacerRequestRef, WinRef, Wins, asks_for_bids, read_request};
-pub use writers::{BidsWriter, NoticeOutcomesWriter, encode_bid_requests, encode_losses, encode_wins};
+pub use replies::{BidRef, Bids, CampaignPutRef, NoticeOutcomes, PacerReplyRef, read_reply};
+pub use requests::{
+    BidRequestRef, BidRequests, Losses, PacerRequestRef, PutCampaignRef, WinRef, Wins, asks_for_bids, read_request,
+};
+pub use writers::{
+    BidsWriter, NoticeOutcomesWriter, encode_bid_requests, encode_end_campaign, encode_losses, encode_put_campaign,
+    encode_wins,
+};
 
 /// The types that prost generates from `pacer.proto`. Their documentation is the schema's.
 #[allow(missing_docs, clippy::all)]

@@ -15,6 +15,7 @@ mod actions;
 mod certificates;
 mod ledger;
 mod operator;
+mod pacer;
 mod queues;
 mod read;
 mod shell;
@@ -32,6 +33,7 @@ use tidegate_ledger::announcer::Announcement;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_pacer::family::CampaignMessage;
 use tidegate_queue::{QueueClient, QueueMessage};
 use tidegate_runtime::metrics::UNRECORDED;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
@@ -54,6 +56,7 @@ use super::sockets::{Flag, Sockets};
 use super::verdicts::Verdicts;
 use crate::ledger_topics::LedgerTopics;
 use crate::operator::OperatorMessage;
+use crate::pacer_topics::PacerTopics;
 use crate::queue_topics::QueueClients;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
@@ -81,7 +84,12 @@ const PAUSED_TICK: Duration = Duration::from_millis(1);
 
 /// Parcels that can carry all that an MQTT port sends and gets.
 pub trait CarriesMqtt:
-    Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> + Carries<OperatorMessage> + Carries<QueueMessage>
+    Carries<BrokerMessage>
+    + Carries<Message>
+    + Carries<Box<Arrival>>
+    + Carries<OperatorMessage>
+    + Carries<QueueMessage>
+    + Carries<CampaignMessage>
 {
 }
 
@@ -91,6 +99,7 @@ impl<P> CarriesMqtt for P where
         + Carries<Box<Arrival>>
         + Carries<OperatorMessage>
         + Carries<QueueMessage>
+        + Carries<CampaignMessage>
 {
 }
 
@@ -123,6 +132,8 @@ pub struct MqttPort<L: LogStore> {
     asker: Asker<Router>,
     /// Queues on topics.
     queues: QueueClients,
+    /// Campaigns on topics.
+    pacer: PacerTopics,
     /// New figures of accounts, to be announced.
     figures: Vec<(ShardIndex, Announcement)>,
     arrivals: VecDeque<Box<Arrival>>,
@@ -183,6 +194,8 @@ pub struct MqttParts<L: LogStore> {
     pub router: Router,
     /// Asks the queues.
     pub queues: QueueClient,
+    /// Campaigns on topics.
+    pub pacer: PacerTopics,
     /// What the port counts.
     pub metrics: MqttMetrics,
     /// What it refuses.
@@ -222,6 +235,7 @@ impl<L: LogStore> MqttPort<L> {
             ledger: parts.ledger,
             asker: Asker::new(me, parts.router),
             queues: QueueClients::new(me, parts.queues),
+            pacer: parts.pacer,
             figures: Vec::new(),
             arrivals: VecDeque::new(),
             operators: Operators::default(),
@@ -301,6 +315,7 @@ where
             && self.operators.are_quiet()
             && self.asker.client().pending() == 0
             && self.queues.is_quiet()
+            && self.pacer.is_quiet()
     }
 
     fn is_idle(&self) -> bool {

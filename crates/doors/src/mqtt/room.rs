@@ -17,6 +17,7 @@ use tidegate_journal::{Family, LogStore};
 use tidegate_ledger::room;
 use tidegate_ledger::router::Router;
 use tidegate_machines::ShardIndex;
+use tidegate_pacer::family::{CAMPAIGNS, CampaignClient};
 use tidegate_queue::{QUEUES, QueueClient};
 use tidegate_runtime::recovery::NodeLog;
 use tidegate_runtime::{Address, Home, Parker, Port, Room, ShardMetrics, Site};
@@ -31,6 +32,7 @@ use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
+use crate::pacer_topics::{PACER_TOPICS, PacerTopics};
 use crate::queue_topics::QUEUE_TOPICS;
 use crate::refusal_metrics::RefusalMetrics;
 use crate::request_metrics::RequestMetrics;
@@ -99,11 +101,11 @@ impl MqttRoom {
         owners: &Owners,
         shards: (Vec<TopicShard<L>>, Vec<ShardMetrics>),
         parker: Arc<Parker>,
-        clients: (Router, QueueClient),
+        clients: (Router, QueueClient, CampaignClient),
         registry: &Registry,
     ) -> Result<MqttPort<L>> {
         assert!(me.member.0 == self.port, "parcels for shards of topics go to this port");
-        let (worker, (router, queues)) = (me.endpoint.0, clients);
+        let (worker, (router, queues, campaigns)) = (me.endpoint.0, clients);
         let options = BrokerOptions {
             worker,
             owners: owners.clone(),
@@ -111,7 +113,7 @@ impl MqttRoom {
             facts: self.facts.clone(),
             holdings: self.holdings.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,
-            request_topics: REQUEST_TOPICS.map(Into::into).into(),
+            request_topics: REQUEST_TOPICS.into_iter().chain(PACER_TOPICS).map(Into::into).collect(),
             feeds: self.feeds.as_ref().map_or_else(Box::default, |source| source.prefix().into()),
             // Each shard of the ledger has a journal of its own.
             feed_partitions: router.shard_count(),
@@ -138,6 +140,7 @@ impl MqttRoom {
             ledger: LedgerTopics::new(router.shard_count()),
             router,
             queues,
+            pacer: PacerTopics::new(me, campaigns, self.settings.plan_rules.clone()),
             metrics: MqttMetrics::register(registry, worker),
             refused: RefusalMetrics::register(registry, "mqtt", worker),
             broker_metrics: BrokerMetrics::register(registry, worker),
@@ -197,7 +200,9 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
         // The others wait for the next call.
         *self.shards.lock().expect("recovery is over") = recovered_shards;
         let parker = site.parker(me.endpoint).clone();
-        let clients = (room::client(site, me), QueueClient::new(site.placement().shards(QUEUES)));
+        let placement = site.placement();
+        let queues = QueueClient::new(placement.shards(QUEUES));
+        let clients = (room::client(site, me), queues, CampaignClient::new(placement.shards(CAMPAIGNS)));
         Ok(Box::new(self.assemble(me, &owners, own, parker, clients, site.registry())?))
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tidegate_broker::{BrokerLimits, DrainPlan, HoldingLimits};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::InboxLimits;
+use tidegate_pacer::plan::PlanRules;
 
 use crate::admission::{AdmissionLimits, ListenerLimits};
 pub use crate::auth::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
@@ -43,6 +44,8 @@ pub struct MqttSettings {
     pub inbox: InboxLimits,
     /// Which accounts of the ledger are announced on topics, and how often.
     pub announce: AnnounceRules,
+    /// Which plans of campaigns are taken.
+    pub plan_rules: PlanRules,
 }
 
 impl MqttSettings {

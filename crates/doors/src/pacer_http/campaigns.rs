@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use tidegate_machines::ShardIndex;
 use tidegate_pacer::control::Live;
 use tidegate_pacer::family::shard_of;
-use tidegate_pacer::machine::{CampaignView, Change, Command, Outcome};
-use tidegate_pacer::plan::{Fault, Plan};
+use tidegate_pacer::machine::{CampaignView, Command, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
+use super::Served;
 use super::plan_body::{CampaignBody, PlanBody};
-use super::{CAMPAIGN_NOT_FOUND, CAMPAIGN_STALE, PLAN_INVALID, Served, check_right};
 use crate::auth::{Action, Identity};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems, query_problem};
 use crate::json::{Problem, codes, decode, json};
 use crate::pacer_calls::CAMPAIGNS;
+use crate::pacer_changes::{CAMPAIGN_NOT_FOUND, CampaignEndedBody, CampaignPutBody, Change, Changed, check_right};
 
 /// Campaigns of one page.
 const ROWS_MAX: u32 = 1_000;
@@ -59,27 +59,6 @@ pub struct CampaignsBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     next: Option<Box<str>>,
-}
-
-/// What a put has done.
-#[derive(Serialize, ToSchema)]
-pub struct CampaignPutBody {
-    /// The campaign's id.
-    id: Box<str>,
-    /// By which bid requests name it.
-    #[schema(value_type = u32, format = "uint32")]
-    number: u32,
-    /// The version of the plan that is in force.
-    version: u64,
-}
-
-/// A campaign has ended.
-#[derive(Serialize, ToSchema)]
-pub struct CampaignEndedBody {
-    /// Its id.
-    id: Box<str>,
-    /// Nothing more is bid on it.
-    ended: bool,
 }
 
 /// List campaigns
@@ -219,33 +198,10 @@ pub async fn put_campaign(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, Action::Write, &id)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let body: PlanBody = decode(&body)?;
-    if body.has_version_zero() {
-        let detail = "version: expected 1 to 9223372036854775807; leave it out for the next one";
-        return Err(Problem::new(PLAN_INVALID, detail).with("field", "version"));
-    }
-    let plan = Plan::from(body);
-    if let Err(Fault { field, why }) = served.rules.check(&plan) {
-        return Err(Problem::new(PLAN_INVALID, format!("{field}: {why}")).with("field", field));
-    }
-    // Who may change this campaign may not therefore spend the money of others.
-    let of_account = &plan.account[served.rules.account_prefix.len()..];
-    if of_account != &*id {
-        check_right(&caller, Action::Write, of_account)?;
-    }
-    let put = Command::Put { id: id.clone(), plan: Box::new(plan) };
-    let Outcome::Put { number, version, change } = served.ask(shard_of(&id, served.shards), put).await? else {
-        unreachable!("a plan was put")
-    };
-    let status = match change {
-        Change::Made => StatusCode::CREATED,
-        Change::Changed | Change::Unchanged => StatusCode::OK,
-        Change::Stale => {
-            let detail = format!("the plan in force has version {version}; send a higher one, or none");
-            return Err(Problem::new(CAMPAIGN_STALE, detail).with("version", version));
-        }
-    };
-    Ok(json(status, &CampaignPutBody { id, number, version }))
+    let change = Change::put(&caller, id, decode(&body)?, &served.rules)?;
+    let Changed::Put(put) = served.change(change).await? else { unreachable!("a plan was put") };
+    let status = if put.is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(json(status, &put))
 }
 
 /// End a campaign
@@ -265,7 +221,8 @@ pub async fn delete_campaign(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    check_right(&caller, Action::Write, &id)?;
-    served.ask(shard_of(&id, served.shards), Command::Delete { id: id.clone() }).await?;
-    Ok(json(StatusCode::OK, &CampaignEndedBody { id, ended: true }))
+    let Changed::Ended(ended) = served.change(Change::end(&caller, id)?).await? else {
+        unreachable!("a campaign was ended")
+    };
+    Ok(json(StatusCode::OK, &ended))
 }

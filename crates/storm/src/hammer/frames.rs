@@ -147,6 +147,7 @@ impl Protocol for Frames {
                     }
                 }
                 PacerReplyRef::Outcomes(outcomes) => outcomes.for_each(|outcome| answers.notice(outcome)),
+                other => bail!("an answer to bids or wins was expected, not {other:?}"),
             },
             ReplyBodyRef::Other(reply_frame::Body::Error(error)) if error.code == "busy" => answers.busy += 1,
             ReplyBodyRef::Other(reply_frame::Body::Error(error)) => {

@@ -125,7 +125,7 @@ fn answer(frame: &[u8], manner: Manner, out: &mut Vec<u8>) -> bool {
             });
             reply.finish();
         }
-        PacerRequestRef::Losses(_) => panic!("the load tells of no losses"),
+        other => panic!("the load does not ask {other:?}"),
     }
     true
 }

@@ -1,18 +1,21 @@
 //! The pacer through the public doors: money, kills, rights, live changes.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
 use tidegate_wire::pacer::{
-    BidRequestRef, NoBidReason, NoticeOutcome, PacerReplyRef, WinRef, encode_bid_requests, encode_losses, encode_wins,
-    read_reply,
+    BidRequestRef, CampaignPutRef, NoBidReason, NoticeOutcome, PacerReplyRef, WinRef, encode_bid_requests,
+    encode_end_campaign, encode_losses, encode_put_campaign, encode_wins, read_reply,
 };
 use tidegate_wire::proto::reply_frame;
 use tidegate_wire::{ReplyBodyRef, decode_reply};
 
 use crate::binary::Binary;
 use crate::http::Http;
+use crate::proxied::connack;
 use crate::services::{ok, over, said};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -339,6 +342,8 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
 enum Answered {
     Bids(Vec<Result<Vec<u8>, NoBidReason>>),
     Outcomes(Vec<NoticeOutcome>),
+    Put(CampaignPutRef),
+    Ended,
     Refused(String),
 }
 
@@ -354,6 +359,8 @@ fn answered(binary: &mut Binary) -> Answered {
             bids.map(|bid| if bid.token.is_empty() { Err(bid.no_bid) } else { Ok(bid.token.to_vec()) }).collect(),
         ),
         PacerReplyRef::Outcomes(outcomes) => Answered::Outcomes(outcomes.collect()),
+        PacerReplyRef::CampaignPut(put) => Answered::Put(put),
+        PacerReplyRef::CampaignEnded => Answered::Ended,
     }
 }
 
@@ -415,5 +422,86 @@ fn packets_are_answered_on_the_binary_port() {
     assert_eq!(ask(&mut planner, &[request(1, number)]), Answered::Refused("forbidden".into()));
     assert_eq!(tell(&mut planner, &wins), Answered::Refused("forbidden".into()));
     assert_eq!(lose(&mut planner, &[newest]), Answered::Refused("forbidden".into()));
+    assert!(server.terminate().status.success());
+}
+
+/// Publishes with QoS 1 on a connection, and gives the reason of the acknowledgement.
+fn publish(mqtt: &mut TcpStream, topic: &str, payload: &Value) -> u8 {
+    let body = [&[0, topic.len() as u8], topic.as_bytes(), &[0, 7, 0], payload.to_string().as_bytes()].concat();
+    let mut packet = vec![0x32];
+    let length = body.len();
+    packet.extend([length as u8 & 0x7f | 0x80, (length >> 7) as u8]);
+    packet.extend(body);
+    mqtt.write_all(&packet).expect("the server reads");
+    let mut head = [0; 4];
+    mqtt.read_exact(&mut head).expect("it is acknowledged");
+    assert_eq!((head[0], &head[2..]), (0x40, &[0, 7][..]));
+    let mut rest = vec![0; usize::from(head[1]) - 2];
+    mqtt.read_exact(&mut rest).expect("it is whole");
+    rest.first().copied().unwrap_or(0)
+}
+
+fn change(binary: &mut Binary, write: impl FnOnce(&mut Vec<u8>)) -> Answered {
+    let mut frame = Vec::new();
+    write(&mut frame);
+    binary.send(&frame);
+    answered(binary)
+}
+
+#[test]
+fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path()));
+    let mut http = connect(&server);
+    fund(&mut http, "hats", FUNDS);
+    let mut planner = Binary::with(&server, "a-token-of-a-planner");
+    let put = |binary: &mut Binary, campaign: &str, changes: Value| {
+        let json = plan(campaign, &changes).to_string();
+        change(binary, |frame| encode_put_campaign(frame, 5, campaign, json.as_bytes()))
+    };
+    let is_put = |answered: Answered, version: u64, is_new: bool| match answered {
+        Answered::Put(put) => assert_eq!((put.version, put.is_new), (version, is_new)),
+        other => panic!("{other:?}"),
+    };
+    is_put(put(&mut planner, "hats", json!({})), 1, true);
+    let number = campaign(&mut http, "hats")["number"].as_u64().expect("a number");
+    let offered = bid(&mut http, number);
+    is_put(put(&mut planner, "hats", json!({"version": 7, "price_micros": 500})), 7, false);
+    is_put(put(&mut planner, "hats", json!({"version": 7, "price_micros": 500})), 7, false);
+    let refused = |code: &str| Answered::Refused(code.into());
+    assert_eq!(put(&mut planner, "hats", json!({"version": 3})), refused("campaign_version_stale"));
+    assert_eq!(put(&mut planner, "shoes", json!({})), refused("forbidden"), "campaigns of others");
+    let others = json!({"account": "campaign:shoes"});
+    assert_eq!(put(&mut planner, "hats", others), refused("forbidden"), "the money of others");
+    assert_eq!(put(&mut planner, "hats", json!({"price_micros": 0})), refused("campaign_plan_invalid"));
+    let no_json = change(&mut planner, |frame| encode_put_campaign(frame, 5, "hats", b"{"));
+    assert_eq!(no_json, refused("json_invalid"));
+
+    let mut mqtt = TcpStream::connect(server.mqtt()).expect("the port is open");
+    let mut hello = Vec::new();
+    let (user_name, password) = (Some("planner"), Some(&b"a-token-of-a-planner"[..]));
+    let client = ConnectOut { client_id: "p", user_name, password, clean_start: true, ..ConnectOut::default() };
+    encode_connect(&mut hello, Version::V5, &client);
+    mqtt.write_all(&hello).expect("the server reads");
+    assert_eq!(connack(&mut mqtt), Some(0));
+    let paused = json!({"id": "hats", "plan": plan("hats", &json!({"version": 8, "paused": true}))});
+    assert_eq!(publish(&mut mqtt, "$pacer/campaigns/put", &paused), 0);
+    let view = campaign(&mut http, "hats");
+    assert_eq!((view["plan"]["version"].as_u64(), &view["plan"]["paused"]), (Some(8), &json!(true)));
+    wait_for("no worker bids any more", || {
+        let answers: Vec<Value> = (0..8).flat_map(|id| ask(&mut http, number, id..id + 1)).collect();
+        answers.iter().all(|bid| bid["no_bid"] == "not_in_flight").then_some(())
+    });
+    // Decided, and answered on a response topic, if there is one: it need not be sent again.
+    let foreign = json!({"id": "shoes", "plan": plan("shoes", &json!({}))});
+    assert_eq!(publish(&mut mqtt, "$pacer/campaigns/put", &foreign), 0);
+    assert_eq!(http.get("/v1/campaigns/shoes").expect("an answer").status, 404);
+    assert_eq!(publish(&mut mqtt, "$pacer/other", &json!({})), 0x87, "nobody but the server publishes there");
+    assert_eq!(win(&mut http, &offered, 900), "taken", "a bid of an earlier plan");
+    assert_eq!(publish(&mut mqtt, "$pacer/campaigns/end", &json!({"id": "hats"})), 0);
+    assert_eq!(change(&mut planner, |frame| encode_end_campaign(frame, 6, "hats")), Answered::Ended);
+    wait_for("it is gone", || (http.get("/v1/campaigns/hats").ok()?.status == 404).then_some(()));
+    assert_eq!(change(&mut planner, |frame| encode_end_campaign(frame, 6, "hats")), refused("campaign_not_found"));
+    assert_eq!(balance(&mut http, "spend:hats"), (900, 0));
     assert!(server.terminate().status.success());
 }

@@ -20,6 +20,21 @@ pub enum PacerReplyRef<'a> {
     Bids(Bids<'a>),
     /// To wins and to losses.
     Outcomes(NoticeOutcomes<'a>),
+    /// A campaign has a plan.
+    CampaignPut(CampaignPutRef),
+    /// A campaign has ended.
+    CampaignEnded,
+}
+
+/// What became of a plan. The fields are those of the schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CampaignPutRef {
+    /// By which bid requests name the campaign.
+    pub number: u32,
+    /// The version of the plan that is in force.
+    pub version: u64,
+    /// The campaign was made just now.
+    pub is_new: bool,
 }
 
 /// The answer to one bid request. The fields are those of the schema.
@@ -36,9 +51,27 @@ pub struct BidRef<'a> {
 /// Reads the body of a reply of the pacer, all of it, as [`super::read_request`] reads requests.
 #[inline]
 pub fn read_reply(body: &[u8]) -> Result<PacerReplyRef<'_>, DecodeError> {
-    match only_case(body, 2)? {
+    match only_case(body, 4)? {
         (1, packet) => Packet::read(packet).map(PacerReplyRef::Bids),
-        (_, outcomes) => NoticeOutcomes::read(outcomes).map(PacerReplyRef::Outcomes),
+        (2, outcomes) => NoticeOutcomes::read(outcomes).map(PacerReplyRef::Outcomes),
+        (3, put) => CampaignPutRef::read(put).map(PacerReplyRef::CampaignPut),
+        (_, ended) => for_each(ended, |_, _| Ok(())).map(|()| PacerReplyRef::CampaignEnded),
+    }
+}
+
+impl CampaignPutRef {
+    fn read(message: &[u8]) -> Result<CampaignPutRef, DecodeError> {
+        let mut put = CampaignPutRef::default();
+        for_each(message, |number, value| {
+            match number {
+                1 => put.number = value.varint()? as u32,
+                2 => put.version = value.varint()?,
+                3 => put.is_new = value.varint()? != 0,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(put)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::DecodeError;
 use crate::field::for_each;
 
 /// The last of the cases of a request.
-const LAST_CASE: u32 = 3;
+const LAST_CASE: u32 = 5;
 
 /// Bid requests of one packet.
 pub type BidRequests<'a> = Packet<'a, BidRequestRef>;
@@ -28,6 +28,19 @@ pub enum PacerRequestRef<'a> {
     Wins(Wins<'a>),
     /// Which bids did not.
     Losses(Losses<'a>),
+    /// A campaign is to have a plan.
+    PutCampaign(PutCampaignRef<'a>),
+    /// The campaign of this id is to end.
+    EndCampaign(&'a str),
+}
+
+/// A campaign, and the plan that it is to have. The fields are those of the schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PutCampaignRef<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// JSON.
+    pub plan: &'a [u8],
 }
 
 /// Whether one campaign takes part in one auction. The fields are those of the schema.
@@ -82,7 +95,9 @@ pub fn read_request(body: &[u8]) -> Result<PacerRequestRef<'_>, DecodeError> {
     match number {
         1 => Packet::read(packet).map(PacerRequestRef::Bids),
         2 => Packet::read(packet).map(PacerRequestRef::Wins),
-        _ => Packet::read(packet).map(PacerRequestRef::Losses),
+        3 => Packet::read(packet).map(PacerRequestRef::Losses),
+        4 => PutCampaignRef::read(packet).map(PacerRequestRef::PutCampaign),
+        _ => PutCampaignRef::read(packet).map(|end| PacerRequestRef::EndCampaign(end.id)),
     }
 }
 
@@ -90,6 +105,21 @@ pub fn read_request(body: &[u8]) -> Result<PacerRequestRef<'_>, DecodeError> {
 #[inline]
 pub fn asks_for_bids(body: &[u8]) -> bool {
     body.first() == Some(&0x0a) || only_case(body, LAST_CASE).is_ok_and(|(case, _)| case == 1)
+}
+
+impl<'a> PutCampaignRef<'a> {
+    fn read(message: &'a [u8]) -> Result<PutCampaignRef<'a>, DecodeError> {
+        let mut put = PutCampaignRef::default();
+        for_each(message, |number, value| {
+            match number {
+                1 => put.id = value.text()?,
+                2 => put.plan = value.bytes()?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(put)
+    }
 }
 
 impl Sealed for BidRequestRef {}

@@ -1,8 +1,11 @@
 //! Appends whole frames to and from the pacer to a buffer.
 
+use prost::Message;
+
+use super::proto::{self, pacer_request::Request};
 use super::{BidRequestRef, FAMILY, NoBidReason, NoticeOutcome, TOKEN_BYTES, WinRef};
 use crate::limits::{PACER_HEAD_BYTES_MAX, PACER_ITEM_BYTES_MAX, PACER_ITEMS_MAX, PACER_LENGTH_BYTES};
-use crate::room::ROOM;
+use crate::room::{ROOM, RoomRef, encode_room};
 use crate::varint;
 
 /// A frame whose packet is being appended to a buffer, with gaps for its lengths:
@@ -154,6 +157,23 @@ pub fn encode_losses<'a>(out: &mut Vec<u8>, correlation: u64, tokens: impl IntoI
         out.extend_from_slice(token);
     }
     packet.close(out);
+}
+
+/// Appends a frame that gives a campaign a plan, which is JSON.
+pub fn encode_put_campaign(out: &mut Vec<u8>, correlation: u64, id: &str, plan: &[u8]) {
+    let put = proto::PutCampaign { id: id.into(), plan: plan.into() };
+    encode_change(out, correlation, Request::PutCampaign(put));
+}
+
+/// Appends a frame that ends a campaign.
+pub fn encode_end_campaign(out: &mut Vec<u8>, correlation: u64, id: &str) {
+    encode_change(out, correlation, Request::EndCampaign(proto::EndCampaign { id: id.into() }));
+}
+
+/// Changes are seldom: they are written as prost writes.
+fn encode_change(out: &mut Vec<u8>, correlation: u64, request: Request) {
+    let body = proto::PacerRequest { request: Some(request) }.encode_to_vec();
+    encode_room(out, correlation, RoomRef { family: FAMILY, body: &body });
 }
 
 /// Writes the answer to bid requests, bid by bid, in the order of the requests.

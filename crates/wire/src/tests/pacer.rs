@@ -52,6 +52,9 @@ fn request() -> impl Strategy<Value = Request> {
         items(bid_request()).prop_map(|requests| Request::Bids(schema::BidRequests { requests })),
         items(win()).prop_map(|wins| Request::Wins(schema::Wins { wins })),
         items(token()).prop_map(|tokens| Request::Losses(schema::Losses { tokens })),
+        (".{0,80}", prop::collection::vec(any::<u8>(), 0..300))
+            .prop_map(|(id, plan)| Request::PutCampaign(schema::PutCampaign { id, plan })),
+        ".{0,80}".prop_map(|id| Request::EndCampaign(schema::EndCampaign { id })),
     ]
 }
 
@@ -59,6 +62,9 @@ fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         items(bid()).prop_map(|bids| Reply::Bids(schema::Bids { bids })),
         items(0..6i32).prop_map(|outcomes| Reply::Outcomes(schema::NoticeOutcomes { outcomes })),
+        (any::<u32>(), any::<u64>(), any::<bool>())
+            .prop_map(|(number, version, is_new)| Reply::CampaignPut(schema::CampaignPut { number, version, is_new })),
+        Just(Reply::CampaignEnded(schema::CampaignEnded {})),
     ]
 }
 
@@ -83,6 +89,10 @@ fn request_by_hand(body: &[u8]) -> Result<schema::PacerRequest, DecodeError> {
         PacerRequestRef::Losses(tokens) => {
             Request::Losses(schema::Losses { tokens: tokens.map(<[u8]>::to_vec).collect() })
         }
+        PacerRequestRef::PutCampaign(PutCampaignRef { id, plan }) => {
+            Request::PutCampaign(schema::PutCampaign { id: id.into(), plan: plan.into() })
+        }
+        PacerRequestRef::EndCampaign(id) => Request::EndCampaign(schema::EndCampaign { id: id.into() }),
     };
     Ok(schema::PacerRequest { request: Some(request) })
 }
@@ -101,6 +111,10 @@ fn reply_by_hand(body: &[u8]) -> Result<schema::PacerReply, DecodeError> {
         PacerReplyRef::Outcomes(outcomes) => {
             Reply::Outcomes(schema::NoticeOutcomes { outcomes: outcomes.map(|outcome| outcome as i32).collect() })
         }
+        PacerReplyRef::CampaignPut(CampaignPutRef { number, version, is_new }) => {
+            Reply::CampaignPut(schema::CampaignPut { number, version, is_new })
+        }
+        PacerReplyRef::CampaignEnded => Reply::CampaignEnded(schema::CampaignEnded {}),
     };
     Ok(schema::PacerReply { reply: Some(reply) })
 }
@@ -112,6 +126,7 @@ fn with_known_numbers(mut reply: schema::PacerReply) -> schema::PacerReply {
         Reply::Outcomes(outcomes) => outcomes.outcomes.iter_mut().for_each(|outcome| {
             *outcome = NoticeOutcome::try_from(*outcome).unwrap_or_default() as i32;
         }),
+        Reply::CampaignPut(_) | Reply::CampaignEnded(_) => {}
     }
     reply
 }
@@ -130,6 +145,8 @@ fn write_request(out: &mut Vec<u8>, correlation: u64, request: &Request) {
             encode_wins(out, correlation, wins);
         }
         Request::Losses(losses) => encode_losses(out, correlation, losses.tokens.iter().map(Vec::as_slice)),
+        Request::PutCampaign(put) => encode_put_campaign(out, correlation, &put.id, &put.plan),
+        Request::EndCampaign(end) => encode_end_campaign(out, correlation, &end.id),
     }
 }
 
@@ -149,6 +166,11 @@ fn write_reply(out: &mut Vec<u8>, correlation: u64, reply: &Reply) {
             let mut frame = NoticeOutcomesWriter::begin(out, correlation);
             outcomes.outcomes().for_each(|outcome| frame.push(outcome));
             frame.finish();
+        }
+        // The server writes them with prost.
+        Reply::CampaignPut(_) | Reply::CampaignEnded(_) => {
+            let body = schema::PacerReply { reply: Some(reply.clone()) }.encode_to_vec();
+            encode_room(out, correlation, RoomRef { family: FAMILY, body: &body });
         }
     }
 }

@@ -13,7 +13,9 @@ use super::rule::{Acl, AnonymousSessions, Effect, OnSubscribe, OrdinaryTopics, P
 use crate::auth::grant::{Grant, Pattern, QueueAction};
 use crate::auth::identity::{self, Identity, Rights};
 use crate::auth::provider::Warrant;
-use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, QUEUE_IN, QUEUE_OUT, REQUESTS};
+use crate::topic_names::{
+    ACCOUNTS, ALL_ACCOUNTS, CAMPAIGN_REQUESTS, CHANGES, PACER_PREFIX, PREFIX, QUEUE_IN, QUEUE_OUT, REQUESTS,
+};
 
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";
@@ -137,7 +139,7 @@ impl ClientRights {
     /// Publishing, where no rule speaks. `names_fit` fills names into the pattern of a grant.
     fn publishes<'p>(&'p self, names_fit: impl Fn(&'p TopicPattern) -> Option<Cow<'p, str>>, topic: &str) -> bool {
         // The doors check each request itself.
-        if REQUESTS.contains(&topic) {
+        if REQUESTS.contains(&topic) || CAMPAIGN_REQUESTS.contains(&topic) {
             return self.identity().is_some();
         }
         // A grant of topics is none of queues: who may send decides, as over HTTP.
@@ -147,7 +149,7 @@ impl ClientRights {
         let granted = self.granted(|grant| match grant {
             // Only the server publishes there: even a client with a grant of everything must not announce false
             // balances.
-            Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with(PREFIX),
+            Grant::Everything => !["$SYS/", PREFIX, PACER_PREFIX].iter().any(|prefix| topic.starts_with(prefix)),
             Grant::Publish(pattern) => names_fit(pattern).is_some_and(|filter| filter_matches(&filter, topic)),
             _ => false,
         });

@@ -14,6 +14,7 @@ use tidegate_runtime::{Address, Context};
 use super::read::address_of;
 use super::{CarriesMqtt, MqttPort};
 use crate::admission::Arrival;
+use crate::ledger_topics::REQUEST_TOPICS;
 use crate::mqtt::settings::{Credentials, Verdict};
 use crate::mqtt::sockets::{Flag, Socket};
 use crate::queue_topics::Sent;
@@ -33,7 +34,10 @@ impl<L: LogStore> MqttPort<L> {
             Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, context),
             Action::Close { .. } => unreachable!("a turn closes"),
             Action::Request { ticket, topic, rights, payload } => {
-                self.ask_ledger(ticket, topic, &*rights, &payload, now);
+                match usize::from(topic.0).checked_sub(REQUEST_TOPICS.len()) {
+                    None => self.ask_ledger(ticket, topic, &*rights, &payload, now),
+                    Some(of_pacer) => self.ask_pacer(ticket, of_pacer, &*rights, &payload, now),
+                }
             }
             Action::FindPlace { key, filter, after, rights } => {
                 self.feeds.find_place(key, self.authenticator.identity(&*rights), filter, after);

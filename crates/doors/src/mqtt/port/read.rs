@@ -11,6 +11,7 @@ use tidegate_broker::{BrokerMessage, ConnectionKey, ConnectionTraits};
 use tidegate_journal::LogStore;
 use tidegate_ledger::operation::Message;
 use tidegate_machines::TimeMs;
+use tidegate_pacer::family::CampaignMessage;
 use tidegate_queue::QueueMessage;
 use tidegate_runtime::{Address, Carries, Context};
 use tidegate_wire::proxy::is_header;
@@ -71,6 +72,10 @@ impl<L: LogStore> MqttPort<L> {
         };
         let body = match Carries::<QueueMessage>::unpack(body) {
             Ok(message) => return self.queues.deliver(from, message),
+            Err(other) => other,
+        };
+        let body = match Carries::<CampaignMessage>::unpack(body) {
+            Ok(message) => return self.pacer.deliver(from, message),
             Err(other) => other,
         };
         match Carries::<Box<Arrival>>::unpack(body) {

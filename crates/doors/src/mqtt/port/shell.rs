@@ -48,11 +48,13 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
         self.port.act(action, self.context, now);
     }
 
-    /// Verdicts, places and parts of feeds, what the ledger replied and announces, and what queues answered.
+    /// Verdicts, places and parts of feeds, what the ledger replied and announces, and what queues and campaigns
+    /// answered.
     fn take_answers(&mut self, now: TimeMs) -> bool {
         let port = &mut *self.port;
         let mut worked = port.receive_from_ledger(now);
         worked |= port.receive_from_queues(now);
+        worked |= port.receive_from_pacer(now);
         while let Some((key, verdict)) = port.verdicts.take() {
             worked = true;
             port.decide(key, verdict, now);
@@ -73,6 +75,7 @@ impl<L: LogStore, P: CarriesMqtt> Shell<L> for PortShell<'_, '_, L, P> {
         self.port.tell_notices();
         self.port.asker.send(self.context);
         self.port.queues.send_to_shards(self.context);
+        self.port.pacer.send(self.context);
     }
 
     fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {

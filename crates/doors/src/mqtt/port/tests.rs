@@ -21,6 +21,8 @@ use tidegate_journal::{StepLog, StepLogs};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_ledger::router::CursorKey;
 use tidegate_machines::topic::InboxLimits;
+use tidegate_pacer::family::{CampaignClient, CampaignMessage};
+use tidegate_pacer::plan::PlanRules;
 use tidegate_queue::{QueueClient, QueueMessage};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
@@ -100,6 +102,7 @@ parcels! {
         Connection(Box<Arrival>),
         Operator(OperatorMessage),
         Queues(QueueMessage),
+        Campaigns(CampaignMessage),
     }
 }
 
@@ -178,6 +181,7 @@ impl Node {
             drain_timeout_ms: 0,
             inbox: InboxLimits::default(),
             announce: AnnounceRules { accounts: Vec::new(), interval_ms: 0 },
+            plan_rules: PlanRules { account_prefix: "campaign:".into(), spend_prefix: "spend:".into() },
         };
         let authenticator = Arc::new(TestAuthenticator::default());
         let mut room = MqttRoom::new(settings, authenticator.clone(), 0, 2);
@@ -203,7 +207,8 @@ impl Node {
             let router = Router::new(me, ShardAddresses::new([Address::new(0, 1)]), CursorKey([1, 2]));
             let (own, parker) = ((vec![shard], vec![metrics]), endpoint.parker().clone());
             let queues = QueueClient::new(ShardAddresses::new([Address::new(0, 2)]));
-            let clients = (router, queues);
+            let campaigns = CampaignClient::new(ShardAddresses::new([Address::new(0, 3)]));
+            let clients = (router, queues, campaigns);
             let mut port = room.assemble(me, &Owners::spread(2, 2), own, parker, clients, &registry).unwrap();
             let poll = Poll::new().unwrap();
             Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
