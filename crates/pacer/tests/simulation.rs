@@ -1,6 +1,6 @@
-//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes, over
-//! a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late, come
-//! twice or come for the same bid, clocks that differ and jump, and budgets that change.
+//! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes,
+//! over a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late,
+//! come twice or come for the same bid, clocks that differ and jump, and budgets that change.
 //!
 //! ```text
 //!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐
@@ -324,7 +324,7 @@ impl Node {
         self.pass(5 + chance.below(40));
         if chance.in_100(1) {
             // Over midnight of the zone, or a pause.
-            self.pass(chance.below(40_000_000) * u64::from(step % 7 == 0) + 3_000);
+            self.pass(chance.below(40_000_000) * u64::from(step.is_multiple_of(7)) + 3_000);
         }
         (0..chance.below(30)).for_each(|_| self.ask());
         for _ in 0..chance.below(15) {
