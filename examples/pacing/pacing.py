@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Paces seven campaigns through a day that takes five minutes, and draws what each has spent.
 
-    make run ARGS="--config config/pacing.toml"        and beside it        examples/pacing/pacing.py
+    examples/pacing/pacing.py --tidegate target/release/tidegate
 
 Each campaign has 5.00 and a strategy of its own. The script is the exchange: it asks for bids as visitors come, holds
 auctions against others who bid, tells the server which bids have won, and at the end compares what it has paid with the
-ledger. It needs nothing but Python. `--seconds 30 --svg day.svg` makes the day shorter, and draws it into a file.
+ledger. It needs nothing but Python. `--seconds 30 --svg day.svg` makes the day shorter, and draws it into a file. The
+server is one of its own, or with `--address` one that runs with config/pacing.toml and `pacing.demo.day_s = 0`: the
+market of that configuration would spend the same money.
 """
 
 import argparse
@@ -62,10 +64,13 @@ def served(binary):
     http_address, binary_address = (f"127.0.0.1:{of.getsockname()[1]}" for of in free)
     for of in free:
         of.close()
-    config = Path(__file__).resolve().parents[2] / "config" / "pacing.toml"
+    shipped = Path(__file__).resolve().parents[2] / "config" / "pacing.toml"
     with tempfile.TemporaryDirectory() as data:
+        # This script is the market.
+        config = Path(data) / "pacing.toml"
+        config.write_text(shipped.read_text().replace("day_s = 300", "day_s = 0"))
         doors = ["--http", http_address, "--binary", binary_address]
-        command = [binary, "serve", "--config", config, "--data", data, *doors]
+        command = [binary, "serve", "--config", config, "--data", Path(data) / "data", *doors]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             until = time.monotonic() + 30
@@ -139,10 +144,10 @@ def run_day(chosen, address):
     server, market = Server(address, chosen.token), random.Random(1)
     begins = int(time.time() * 1000)
     ends = begins + int(chosen.seconds * 1000)
-    numbers = {}
+    numbers, had = {}, {}
     for name in STRATEGIES:
-        before = server.ask("GET", f"/v1/accounts/campaign:{name}")["available"]
-        budget = min(FUNDS, before)
+        had[name] = server.ask("GET", f"/v1/accounts/campaign:{name}")["available"]
+        budget = min(FUNDS, had[name])
         if budget == 0:
             sys.exit(f"campaign:{name} has no money left; begin with an empty data directory")
         plan = {"account": f"campaign:{name}", "spend": f"spend:{name}", "price_micros": PRICE_MAX,
@@ -189,7 +194,7 @@ def run_day(chosen, address):
         while (account := server.ask("GET", f"/v1/accounts/campaign:{name}"))["held"] and time.monotonic() < deadline:
             time.sleep(0.2)
         spent = server.ask("GET", f"/v1/accounts/spend:{name}")["balance"]
-        agrees = spent == paid[name] and account["held"] == 0 and account["balance"] + spent == FUNDS
+        agrees = spent == paid[name] and account["held"] == 0 and account["balance"] + spent == had[name]
         wrong += not agrees
         print(f"{name:20} {spent / 1e6:9.6f} {100 * spent / FUNDS:6.1f} %   {'yes' if agrees else f'NO: {account}'}")
     if chosen.svg:

@@ -19,8 +19,9 @@ use tidegate_pacer::token::TokenKey;
 use tidegate_pacer::units::PriceMicros;
 use tidegate_runtime::{Address, Asker, Carries, Context};
 use tidegate_shard::Unavailable;
+use tidegate_wire::DecodeError;
 use tidegate_wire::pacer::{
-    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, read_request,
+    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, asks_for_bids, read_request,
 };
 
 use crate::auth::{Action, Identity};
@@ -149,6 +150,17 @@ fn written(outcomes: &[NoticeOutcome]) -> Vec<u8> {
     PacerReply { reply: Some(Reply::Outcomes(NoticeOutcomes { outcomes })) }.encode_to_vec()
 }
 
+fn bids_of(body: &[u8]) -> Result<BidRequests<'_>, Refused> {
+    match read_request(body).map_err(malformed)? {
+        PacerRequestRef::Bids(requests) => Ok(requests),
+        PacerRequestRef::Wins(_) | PacerRequestRef::Losses(_) => unreachable!("bids were asked for"),
+    }
+}
+
+fn malformed(error: DecodeError) -> Refused {
+    Refused::new("frame_malformed", error.to_string())
+}
+
 fn check_right(identity: &Identity) -> Result<(), Refused> {
     if identity.may(BIDS, Action::Write, "bids") {
         return Ok(());
@@ -170,23 +182,21 @@ where
         self.bidder.set_time(now);
     }
 
-    fn answer_now(
+    fn answers(&self, body: &[u8]) -> bool {
+        asks_for_bids(body)
+    }
+
+    fn answer(
         &mut self,
         correlation: u64,
         identity: &Identity,
         body: &[u8],
         outbox: &mut Vec<u8>,
-    ) -> Option<Result<RoomCost, Refused>> {
-        let requests = match read_request(body) {
-            Ok(PacerRequestRef::Bids(requests)) => requests,
-            Ok(PacerRequestRef::Wins(_) | PacerRequestRef::Losses(_)) => return None,
-            Err(error) => return Some(Err(Refused::new("frame_malformed", error.to_string()))),
-        };
-        if let Err(refused) = check_right(identity) {
-            return Some(Err(refused));
-        }
+    ) -> Result<RoomCost, Refused> {
+        let requests = bids_of(body)?;
+        check_right(identity)?;
         identity.charge(requests.len() as u32 - 1);
-        Some(Ok(self.bids(correlation, requests, outbox)))
+        Ok(self.bids(correlation, requests, outbox))
     }
 
     fn has_room(&self) -> bool {
@@ -196,13 +206,13 @@ where
     fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
         check_right(identity)?;
         let issuer = Issuer { tokens: &self.tokens, shards: self.shards };
-        let (count, notices) = match read_request(body) {
-            Ok(PacerRequestRef::Wins(wins)) => {
+        let (count, notices) = match read_request(body).map_err(malformed)? {
+            PacerRequestRef::Wins(wins) => {
                 let count = wins.len();
                 (count, issuer.wins(wins.map(|win| (win.token, PriceMicros(win.price_micros)))))
             }
-            Ok(PacerRequestRef::Losses(tokens)) => (tokens.len(), issuer.losses(tokens)),
-            Ok(PacerRequestRef::Bids(_)) | Err(_) => unreachable!("all but notices are answered at once"),
+            PacerRequestRef::Losses(tokens) => (tokens.len(), issuer.losses(tokens)),
+            PacerRequestRef::Bids(_) => unreachable!("bids are answered, not asked"),
         };
         identity.charge(count as u32 - 1);
         self.judge(token, notices);

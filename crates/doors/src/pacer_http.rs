@@ -5,10 +5,12 @@
 //!   GET /v1/campaigns         pages          DELETE …                  it ends
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
 //!                                            POST /v1/losses           tokens
+//!   /pacing                   the page on which campaigns are seen
 //! ```
 
 mod bids;
 mod campaigns;
+mod page;
 mod plan_body;
 
 use axum::http::StatusCode;
@@ -98,7 +100,7 @@ impl HttpRoom for PacerHttp {
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
             .with_state(served.clone());
-        Routes::new()
+        page::routes(Routes::new(), door)
             .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))

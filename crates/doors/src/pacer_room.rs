@@ -7,9 +7,8 @@ use tidegate_pacer::bidders::{BidderClient, BidderMessage};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignClient, CampaignMessage};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::LiveTable;
-use tidegate_pacer::room::bidders_of;
-use tidegate_pacer::token::TokenKey;
-use tidegate_runtime::{Carries, Site};
+use tidegate_pacer::room::{bidders_of, tokens_of};
+use tidegate_runtime::Carries;
 
 use crate::binary::frames::OpenFrames;
 use crate::http_room::OpenHttpRoom;
@@ -20,11 +19,6 @@ pub use crate::pacer_http::PlanRules;
 
 /// The port that has the bidders inside.
 pub const BIDDERS_PORT: u16 = 0;
-
-/// The key of tokens follows from that of the directory.
-fn tokens_of<P: Send + 'static>(site: &Site<P>) -> TokenKey {
-    TokenKey::derive(site.directory().key().expect("a directory that is served has a key").bytes())
-}
 
 /// The bidders, on the binary port.
 pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>) -> OpenFrames<P>

@@ -39,9 +39,13 @@ pub struct Cap {
 
 /// Users that were seen.
 pub struct FrequencyTable {
-    cells: Box<[AtomicU64]>,
+    buckets: Box<[Bucket]>,
     forgotten: AtomicU64,
 }
+
+/// The cells of the users of one hash: a line of the cache.
+#[repr(align(64))]
+struct Bucket([AtomicU64; WAYS]);
 
 /// One cell, taken apart.
 #[derive(Clone, Copy)]
@@ -79,8 +83,9 @@ impl Cell {
 impl FrequencyTable {
     /// Remembers about so many users at once.
     pub fn new(users: usize) -> FrequencyTable {
-        let cells = users.next_power_of_two().max(WAYS);
-        FrequencyTable { cells: (0..cells).map(|_| AtomicU64::new(0)).collect(), forgotten: AtomicU64::new(0) }
+        let bucket = |_| Bucket(std::array::from_fn(|_| AtomicU64::new(0)));
+        let buckets = users.div_ceil(WAYS).next_power_of_two();
+        FrequencyTable { buckets: (0..buckets).map(bucket).collect(), forgotten: AtomicU64::new(0) }
     }
 
     /// Users that were forgotten before their windows had ended.
@@ -94,8 +99,7 @@ impl FrequencyTable {
     pub fn count(&self, hash: u64, cap: Cap, now_s: u64) -> bool {
         let now_s = now_s as u32 & ((1 << UNTIL_BITS) - 1);
         let fingerprint = (hash >> 32) as u32;
-        let bucket = (hash as usize & (self.cells.len() / WAYS - 1)) * WAYS;
-        let cells = &self.cells[bucket..bucket + WAYS];
+        let Bucket(cells) = &self.buckets[hash as usize & (self.buckets.len() - 1)];
         loop {
             let known = cells.iter().map(|cell| cell.load(Ordering::Relaxed));
             let (mut at, mut bits, mut left_least) = (0, 0, i32::MAX);

@@ -34,7 +34,7 @@ pub use drawing::svg;
 pub use market::Market;
 pub use table::Table;
 
-use market::Auctions;
+pub(crate) use market::{Auction, Auctions, DAY_S};
 
 /// What is paced on the market.
 #[derive(Clone, Debug, PartialEq, Eq)]

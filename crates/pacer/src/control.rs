@@ -13,19 +13,22 @@
 //! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
 //! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled.
 
+mod curve;
 mod leases;
 mod pace;
 mod tracked;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 
 use crate::bidder::{Aim, Report, Throttled, Update};
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::table::Table;
 use crate::units::BudgetMicros;
 
+pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use leases::{Money, Settlement};
 pub use tracked::{Live, Stopped};
 
@@ -46,7 +49,7 @@ pub struct ControlSettings {
 /// All campaigns and leases, as far as this process knows them.
 pub struct Control {
     settings: ControlSettings,
-    campaigns: BTreeMap<u32, Tracked>,
+    campaigns: Table<u32, Tracked>,
     /// Those that were asked for of late, have leases, or have another plan. The others cost nothing.
     busy: BTreeSet<u32>,
     leases: Leases,
@@ -63,7 +66,7 @@ impl Control {
         let updates = (0..settings.workers).map(|_| Update::default()).collect();
         Control {
             settings,
-            campaigns: BTreeMap::new(),
+            campaigns: Table::default(),
             busy: BTreeSet::new(),
             leases: Leases::default(),
             updates,
@@ -77,7 +80,7 @@ impl Control {
         let number = view.number;
         let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.plan))) };
         let workers = self.settings.workers;
-        let tracked = self.campaigns.entry(number).or_insert_with(|| Tracked::new(view.clone(), workers));
+        let tracked = self.campaigns.entry(number, || Tracked::new(view.clone(), workers));
         let is_stopped = tracked.set(view);
         self.busy.insert(number);
         for update in &mut self.updates {
@@ -205,7 +208,7 @@ impl Control {
 }
 
 /// Calls `each` for these campaigns.
-fn each_of(campaigns: &mut BTreeMap<u32, Tracked>, of: &BTreeSet<u32>, mut each: impl FnMut(u32, &mut Tracked)) {
+fn each_of(campaigns: &mut Table<u32, Tracked>, of: &BTreeSet<u32>, mut each: impl FnMut(u32, &mut Tracked)) {
     for number in of {
         if let Some(tracked) = campaigns.get_mut(number) {
             each(*number, tracked);

@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, Milliseconds, Text, config};
+use tidegate_config::{Count, Milliseconds, Seconds, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -19,6 +19,16 @@ config! {
             "what the ids of the accounts begin with that get what campaigns spend";
         users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
             "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
+    }
+}
+
+config! {
+    /// `[pacing.demo]`.
+    pub struct PacingDemoKeys in "pacing.demo" {
+        day_s: Seconds = 0, 0..=86_400, restart,
+            "if not 0, a synthetic market: seven campaigns, made by the server itself, bid in days of so many seconds, \
+             and spend the money of the accounts \"even\", \"traffic_shaped\" … behind pacing.account_prefix. For \
+             demonstrations: refused unless all doors are on loopback";
     }
 }
 

@@ -31,6 +31,7 @@ use tidegate_shard::form::Malformed;
 
 use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
 use crate::plan::Plan;
+use crate::table::Table;
 use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, Spending};
@@ -64,14 +65,14 @@ pub struct Campaigns {
     /// The newest record folded in, and its time.
     sequence: u64,
     time: TimeMs,
-    campaigns: BTreeMap<u32, Campaign>,
+    campaigns: Table<u32, Campaign>,
     /// Their numbers by their ids.
     ids: BTreeMap<Box<str>, u32>,
     /// Their numbers by the records that have changed them last.
     changes: BTreeMap<u64, u32>,
     /// How many numbers were given.
     numbered: u32,
-    leases: BTreeMap<LeaseId, Lease>,
+    leases: Table<LeaseId, Lease>,
     /// Those that are retired, and of whose bids all are known.
     known: BTreeSet<LeaseId>,
     /// How many leases were opened.
@@ -286,9 +287,10 @@ impl Campaigns {
         match what {
             What::Put { number, id, plan } => {
                 let is_new = !self.campaigns.contains_key(number);
-                let new = || Campaign::new(id.clone(), (**plan).clone(), 0);
-                let campaign = self.campaigns.entry(*number).or_insert_with(new);
-                campaign.plan = (**plan).clone();
+                match self.campaigns.get_mut(number) {
+                    Some(campaign) => campaign.plan = (**plan).clone(),
+                    None => self.campaigns.insert(*number, Campaign::new(id.clone(), (**plan).clone(), 0)),
+                }
                 self.ids.insert(id.clone(), *number);
                 self.numbered += u32::from(is_new);
                 self.touch(*number);
@@ -328,7 +330,9 @@ impl Campaigns {
                     lease.stage = LeaseStage::Retired;
                     let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
                     campaign.free(*left, lease.day);
-                    self.note_if_known(*id);
+                    if lease.is_known() {
+                        self.known.insert(*id);
+                    }
                 }
             }
             What::Closed { leases } => {
@@ -351,7 +355,7 @@ impl Campaigns {
 
     fn is_sound(&self) -> bool {
         let mut exposed: BTreeMap<u32, (BudgetMicros, BudgetMicros, u32)> = BTreeMap::new();
-        for (id, lease) in &self.leases {
+        for (id, lease) in self.leases.iter() {
             let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
             let is_whole = id.shard() == self.shard
                 && (1..=self.opened).contains(&id.counter())
@@ -406,11 +410,11 @@ impl Machine for Campaigns {
             shards,
             sequence: 0,
             time: TimeMs(0),
-            campaigns: BTreeMap::new(),
+            campaigns: Table::default(),
             ids: BTreeMap::new(),
             changes: BTreeMap::new(),
             numbered: 0,
-            leases: BTreeMap::new(),
+            leases: Table::default(),
             known: BTreeSet::new(),
             opened: 0,
         }
@@ -454,12 +458,11 @@ impl Machine for Campaigns {
             Command::List { after, limit } => Decision::Answer(self.list(after, *limit)),
             Command::Changed { after, limit } => Decision::Answer(self.changed(*after, *limit)),
             Command::Spending { campaigns } => {
-                let known = campaigns.iter().filter_map(|number| self.campaigns.get_key_value(number));
-                let known = known.map(|(number, campaign)| (*number, campaign.spending()));
-                Decision::Answer(Outcome::Spending(known.collect()))
+                let spending = |number: &u32| Some((*number, self.campaigns.get(number)?.spending()));
+                Decision::Answer(Outcome::Spending(campaigns.iter().filter_map(spending).collect()))
             }
             Command::Leases { after, limit } => {
-                let behind = self.leases.range(LeaseId(after.0.saturating_add(1))..).take(*limit);
+                let behind = self.leases.behind(*after).take(*limit);
                 Decision::Answer(Outcome::Leases(behind.map(|(id, lease)| lease.view(*id)).collect()))
             }
         }

@@ -16,10 +16,12 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::bidder::{Report, Update};
 use crate::bidders::{BidderAnswer, BidderAsk, BidderClient, BidderMessage, BidderRequest, Busy};
 use crate::control::{Control, ControlSettings};
+use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
 use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
-use crate::limits::{PacingKeys, SEGMENT_BYTES};
+use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
+use crate::token::TokenKey;
 
 /// How often bidders are told what has changed.
 const ROUND: Duration = Duration::from_millis(20);
@@ -52,6 +54,7 @@ pub trait OpenTreasury<P>: Send {
 /// The pacer of a node.
 pub struct PacerRoom<O> {
     keys: PacingKeys,
+    demo: PacingDemoKeys,
     treasury: Option<O>,
     /// The port that has the bidders inside, by its number on each worker.
     port: u16,
@@ -60,15 +63,56 @@ pub struct PacerRoom<O> {
 }
 
 impl<O> PacerRoom<O> {
-    /// A room that does as `keys` say, with bidders inside of port number `port` of each worker.
-    pub fn new(keys: &PacingKeys, treasury: O, port: u16, live: LiveTable) -> PacerRoom<O> {
-        PacerRoom { keys: keys.clone(), treasury: Some(treasury), port, live, stop: watch::channel(false).0 }
+    /// A room that does as the keys say, with bidders inside of port number `port` of each worker.
+    pub fn new(keys: &PacingKeys, demo: &PacingDemoKeys, treasury: O, port: u16, live: LiveTable) -> PacerRoom<O> {
+        let (keys, demo) = (keys.clone(), demo.clone());
+        PacerRoom { keys, demo, treasury: Some(treasury), port, live, stop: watch::channel(false).0 }
+    }
+
+    /// Starts the thread of the synthetic market.
+    fn begin_demo<P>(&self, site: &mut Site<P>) -> Result<()>
+    where
+        P: Carries<CampaignMessage> + Carries<BidderMessage>,
+    {
+        let addresses = site.placement().shards(CAMPAIGNS);
+        let shards = addresses.count();
+        let bidders = bidders_of(site, self.port);
+        let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
+        let demo = Demo {
+            campaigns: pump.client(|_| CampaignClient::new(addresses)),
+            bidders: pump.client(|_| BidderClient::new(bidders)),
+            shards,
+            tokens: tokens_of(site),
+            account_prefix: self.keys.account_prefix.clone(),
+            spend_prefix: self.keys.spend_prefix.clone(),
+            day_ms: self.demo.day_s * 1_000,
+        };
+        let mut stop = self.stop.subscribe();
+        site.spawn("pacing-demo".to_owned(), move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.context("a runtime for the synthetic market")?;
+            let local = LocalSet::new();
+            local.spawn_local(async move {
+                tokio::select! {
+                    _ = stop.wait_for(|stop| *stop) => {}
+                    () = demo.run() => {}
+                }
+            });
+            local.spawn_local(pump.run());
+            runtime.block_on(local);
+            Ok(())
+        })
     }
 }
 
 /// Where bidders live.
 pub fn bidders_of<P: Send + 'static>(site: &Site<P>, port: u16) -> Vec<Address> {
     (0..site.placement().workers()).map(|worker| Address::new(worker, port)).collect()
+}
+
+/// The key of tokens follows from that of the directory.
+pub fn tokens_of<P: Send + 'static>(site: &Site<P>) -> TokenKey {
+    TokenKey::derive(site.directory().key().expect("a directory that is served has a key").bytes())
 }
 
 /// The shards, as the thread asks them.
@@ -119,7 +163,7 @@ where
     }
 
     fn endpoints(&self) -> u16 {
-        1
+        1 + u16::from(self.demo.day_s > 0)
     }
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
@@ -147,6 +191,9 @@ where
     }
 
     fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
+        if self.demo.day_s > 0 {
+            self.begin_demo(site)?;
+        }
         let addresses = site.placement().shards(CAMPAIGNS);
         let (workers, shards) = (site.placement().workers(), addresses.count());
         let bidders = bidders_of(site, self.port);

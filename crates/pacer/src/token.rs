@@ -10,8 +10,11 @@
 //! 100 ns of a processor, and a forged token is worth the price of one impression out of a lease that lives for
 //! seconds. Who guesses 2^63 times meets the bounds of the door long before.
 
-use siphasher::sip::SipHasher24;
+mod tag;
+
 use tidegate_machines::TimeMs;
+
+use tag::TagKey;
 
 use crate::machine::{LeaseId, Win};
 use crate::units::PriceMicros;
@@ -22,9 +25,8 @@ const EPOCH_MS: u64 = 1_577_836_800_000;
 const AT_BITS: u32 = 40;
 const OPENED_BITS: u32 = 24;
 
-/// Bytes of a token.
+/// Bytes of a token: four words.
 pub const TOKEN_BYTES: usize = 32;
-const SIGNED_BYTES: usize = 24;
 
 /// A bid as its token says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,43 +57,44 @@ impl Opening {
 
 /// Signs tokens, and knows those that it has signed.
 #[derive(Clone)]
-pub struct TokenKey(SipHasher24);
+pub struct TokenKey(TagKey);
 
 impl TokenKey {
     /// The key that follows from a secret.
     pub fn derive(secret: &[u8]) -> TokenKey {
         let key = blake3::derive_key("tidegate pacer: tokens of bids, layout 1", secret);
         let half = |at: usize| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes"));
-        TokenKey(SipHasher24::new_with_keys(half(0), half(8)))
+        TokenKey(TagKey::new(half(0), half(8)))
     }
 
     /// The token of a bid.
     #[inline]
     pub fn sign(&self, bid: &Bid) -> [u8; TOKEN_BYTES] {
-        let mut token = [0; TOKEN_BYTES];
-        token[..8].copy_from_slice(&bid.lease.0.to_le_bytes());
-        token[8..12].copy_from_slice(&bid.number.to_le_bytes());
-        token[12..16].copy_from_slice(&bid.price.0.to_le_bytes());
         let at = bid.at.0.saturating_sub(EPOCH_MS) & ((1 << AT_BITS) - 1);
-        let times = at | u64::from(bid.opened.0) << AT_BITS;
-        token[16..24].copy_from_slice(&times.to_le_bytes());
-        let tag = self.0.hash(&token[..SIGNED_BYTES]);
-        token[SIGNED_BYTES..].copy_from_slice(&tag.to_le_bytes());
+        let signed = [
+            bid.lease.0,
+            u64::from(bid.number) | u64::from(bid.price.0) << 32,
+            at | u64::from(bid.opened.0) << AT_BITS,
+        ];
+        let [lease, bid, times] = signed;
+        let mut token = [0; TOKEN_BYTES];
+        let words = [lease, bid, times, self.0.tag(signed)];
+        token.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         token
     }
 
     /// The bid of a token; `None` if this server has not signed it.
     pub fn open(&self, token: &[u8]) -> Option<Bid> {
         let token: &[u8; TOKEN_BYTES] = token.try_into().ok()?;
-        let four = |at: usize| u32::from_le_bytes(token[at..at + 4].try_into().expect("four bytes"));
-        let eight = |at: usize| u64::from_le_bytes(token[at..at + 8].try_into().expect("eight bytes"));
+        let word = |at: usize| u64::from_le_bytes(token[8 * at..8 * at + 8].try_into().expect("eight bytes"));
+        let signed @ [lease, bid, times] = [word(0), word(1), word(2)];
         // The time of the comparison says nothing that helps: each token has one bid's worth.
-        (self.0.hash(&token[..SIGNED_BYTES]) == eight(SIGNED_BYTES)).then(|| Bid {
-            lease: LeaseId(eight(0)),
-            number: four(8),
-            price: PriceMicros(four(12)),
-            at: TimeMs(EPOCH_MS + (eight(16) & ((1 << AT_BITS) - 1))),
-            opened: Opening((eight(16) >> AT_BITS) as u32),
+        (self.0.tag(signed) == word(3)).then(|| Bid {
+            lease: LeaseId(lease),
+            number: bid as u32,
+            price: PriceMicros((bid >> 32) as u32),
+            at: TimeMs(EPOCH_MS + (times & ((1 << AT_BITS) - 1))),
+            opened: Opening((times >> AT_BITS) as u32),
         })
     }
 }

@@ -16,7 +16,7 @@ use tidegate_pacer::control::{Money, Settlement};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Held, LiveTable, Settled, Treasury};
-use tidegate_pacer::limits::PacingKeys;
+use tidegate_pacer::limits::{PacingDemoKeys, PacingKeys};
 use tidegate_pacer::room::{OpenTreasury, PacerRoom};
 use tidegate_pacer::units::BudgetMicros;
 use tidegate_runtime::pump::{EdgeHandle, Pump};
@@ -63,6 +63,7 @@ where
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
         let keys: PacingKeys = document.section()?;
+        let demo: PacingDemoKeys = document.section()?;
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
         let rules = PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() };
@@ -72,7 +73,7 @@ where
                 shards: keys.shards,
                 count: ShardCount::Fixed { setting: "pacing.shards" },
             }],
-            room: Box::new(PacerRoom::new(&keys, LedgerTreasury, BIDDERS_PORT, live.clone())),
+            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, live.clone())),
             http: Some(open_pacer(live, rules)),
             frames: Some(open_pacer_frames(users)),
         })

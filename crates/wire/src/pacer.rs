@@ -34,7 +34,7 @@ use crate::limits::PACER_ITEMS_MAX;
 
 pub use proto::{NoBidReason, NoticeOutcome};
 pub use replies::{BidRef, Bids, NoticeOutcomes, PacerReplyRef, read_reply};
-pub use requests::{BidRequestRef, BidRequests, Losses, PacerRequestRef, WinRef, Wins, read_request};
+pub use requests::{BidRequestRef, BidRequests, Losses, PacerRequestRef, WinRef, Wins, asks_for_bids, read_request};
 pub use writers::{BidsWriter, NoticeOutcomesWriter, encode_bid_requests, encode_losses, encode_wins};
 
 /// The types that prost generates from `pacer.proto`. Their documentation is the schema's.

@@ -2,7 +2,7 @@
 
     dev.toml ─▶ paho over TCP and WebSocket, mosquitto's tools, mqtt.js, SDKs of AWS, topics ┐
     with TLS ─▶ paho with a password, with a certificate, over WebSocket; certificates       ├ beside each other
-    others   ─▶ rules, reload, limits, drain, kill -9, the voting page: a server for each    ┘
+    others   ─▶ rules, reload, limits, drain, kill -9, the pages: a server for each            ┘
 """
 
 import concurrent.futures
@@ -19,6 +19,7 @@ import demo
 import hook
 import ledger
 import life
+import pacing
 import people
 import queue_topics
 import queues
@@ -91,6 +92,7 @@ def main():
     failed += run("demo: two viewers, eleven votes, no credits left", demo.play, binary)
     failed += run("troubles: what a voter is told, odd accounts, two pages, double clicks", troubles.play, binary)
     failed += run("stage: phone and big screen, restarts, lost answers, dark and light", stage.play, binary)
+    failed += run("pacing: a day of seven campaigns on the page", pacing.play, binary)
     sys.exit(min(1, failed))
 
 

@@ -80,16 +80,21 @@ pub trait Frames<P>: Send {
     /// A turn begins, and it is so late.
     fn begin_turn(&mut self, _now: TimeMs) {}
 
-    /// Answers a request at once, if nobody else is needed for it: the whole frame is appended to `outbox`, and its
-    /// cost returned. `None`: it is to be asked.
-    fn answer_now(
+    /// Whether nobody else is needed to answer a request: it is answered by [`Frames::answer`], and never asked.
+    fn answers(&self, _body: &[u8]) -> bool {
+        false
+    }
+
+    /// Answers a request of those: the whole frame is appended to `outbox`, and its cost returned; or says why not, and
+    /// appends nothing.
+    fn answer(
         &mut self,
         _correlation: u64,
         _identity: &Identity,
         _body: &[u8],
         _outbox: &mut Vec<u8>,
-    ) -> Option<Result<RoomCost, Refused>> {
-        None
+    ) -> Result<RoomCost, Refused> {
+        unreachable!("a room that answers says so")
     }
 
     /// Whether another request may start.

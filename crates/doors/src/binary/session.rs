@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use mio::Interest;
 use tidegate_machines::TimeMs;
 use tidegate_runtime::PortSockets;
@@ -52,6 +52,17 @@ enum Takes {
     Later,
     /// Nothing any more.
     Nothing,
+}
+
+/// What became of a frame that was looked at where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// It was served.
+    Taken,
+    /// It was served, and the next one waits.
+    Last,
+    /// It is to be served in another way.
+    Left,
 }
 
 /// One connection.
@@ -297,6 +308,30 @@ impl Session {
                 Ok(None)
             }
         }
+    }
+
+    /// Serves whole frames where they lie, one after the other from the first that was read: `serve` is given the
+    /// client, the frame and the outbox, and says whether it has taken the frame and goes on.
+    pub fn serve_in_place(&mut self, mut serve: impl FnMut(&Identity, &[u8], &mut Vec<u8>) -> InPlace) {
+        let mut input = std::mem::take(&mut self.input);
+        let mut served = 0;
+        while self.may_ask()
+            && let Life::Serving(identity) = &self.life
+            && let Ok(Split::Frame(range)) = split(&input[served..], frame_bytes_max(identity))
+        {
+            let is_last = match serve(identity, &input[served..][range.clone()], &mut self.outbox) {
+                InPlace::Left => break,
+                InPlace::Last => true,
+                InPlace::Taken => false,
+            };
+            served += range.end;
+            self.deadline_ms = None;
+            if is_last {
+                break;
+            }
+        }
+        input.advance(served);
+        self.input = input;
     }
 
     /// Whether its first bytes are a header of the PROXY protocol, which nobody expects of its address.

@@ -207,7 +207,7 @@ impl Door {
     }
 
     /// Whether `path` is served without a token.
-    pub(super) fn is_open(&self, path: &str) -> bool {
+    pub fn is_open(&self, path: &str) -> bool {
         self.open_paths.iter().any(|open| **open == *path)
     }
 }

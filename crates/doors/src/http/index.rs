@@ -1,5 +1,5 @@
-//! `/`: leads whoever opens the address in a browser on: to the voting page if the configuration opens it, else to what
-//! is served here.
+//! `/`: leads whoever opens the address in a browser on: to the voting page or that of campaigns if the configuration
+//! opens it, else to what is served here.
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -9,6 +9,9 @@ use super::connection::PeerAddress;
 use super::demo;
 use super::door::Door;
 use crate::json::Problem;
+
+/// The page of campaigns, which the pacer serves.
+pub const PACING_PAGE: &str = "/pacing";
 
 /// The paths that a person may want to see. It says nothing about this server that `/openapi.json` does not.
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Tidegate</title>\n\
@@ -29,8 +32,8 @@ pub async fn page(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     door.count(&headers, address)?;
-    if door.is_open(demo::PATH) {
-        return Ok(demo::lead(HeaderValue::from_static(demo::PATH)));
+    if let Some(path) = [demo::PATH, PACING_PAGE].into_iter().find(|path| door.is_open(path)) {
+        return Ok(demo::lead(HeaderValue::from_static(path)));
     }
     let mut response = Response::new(Body::from(PAGE));
     let headers = response.headers_mut();

@@ -62,6 +62,7 @@ pub use connection::{Late, OverTls, PeerAddress, SignedBy};
 pub use cors::{Cors, CorsOrigins};
 pub use demo::{DemoCandidate, DemoShow, URL_BYTES_MAX};
 pub use door::Door;
+pub use index::PACING_PAGE;
 pub use lane::plain;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;

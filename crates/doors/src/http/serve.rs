@@ -58,7 +58,8 @@ pub struct EdgeOptions {
     pub refused: RefusalMetrics,
     /// Of this one.
     pub requests: RequestMetrics,
-    /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
+    /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics`, `/demo` and
+    /// `/pacing`.
     pub open_paths: Vec<Box<str>>,
     /// Which web pages of others may ask.
     pub cors: Cors,

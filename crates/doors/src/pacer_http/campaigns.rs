@@ -4,20 +4,25 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
+use tidegate_machines::ShardIndex;
+use tidegate_pacer::control::Live;
 use tidegate_pacer::family::shard_of;
-use tidegate_pacer::machine::{Change, Command, Outcome};
+use tidegate_pacer::machine::{CampaignView, Change, Command, Outcome};
 use tidegate_pacer::plan::{Fault, Plan};
 use utoipa::{IntoParams, ToSchema};
 
 use super::plan_body::{CampaignBody, PlanBody};
-use super::{CAMPAIGN_STALE, PLAN_INVALID, Served, check_right};
-use crate::auth::Action;
+use super::{CAMPAIGN_NOT_FOUND, CAMPAIGN_STALE, PLAN_INVALID, Served, check_right};
+use crate::auth::{Action, Identity};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems, query_problem};
 use crate::json::{Problem, codes, decode, json};
+use crate::pacer_calls::CAMPAIGNS;
 
 /// Campaigns of one page.
 const ROWS_MAX: u32 = 1_000;
 const ROWS_DEFAULT: u32 = 100;
+/// Campaigns of one page with curves, each of which is some 4 KB.
+const CURVES_MAX: u32 = 100;
 
 /// Which campaigns.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -29,6 +34,20 @@ pub struct CampaignPage {
     /// At most so many, 1 to 1,000; 100 if absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
+    /// Only those whose ids begin so.
+    #[param(max_length = 64)]
+    prefix: Option<String>,
+    /// Also the day's curve of each, at most 100 at once: what was spent and planned by when.
+    curve: bool,
+}
+
+/// What of a campaign.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct CampaignQuery {
+    /// Also its day's curve: what was spent and planned by when.
+    curve: bool,
 }
 
 /// A page of campaigns.
@@ -79,39 +98,71 @@ pub async fn list_campaigns(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    let CampaignPage { after, limit } = query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
-    let limit = limit.unwrap_or(ROWS_DEFAULT);
-    if !(1..=ROWS_MAX).contains(&limit) {
-        let detail = format!("limit: expected 1 to {ROWS_MAX}");
+    let page = query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
+    let rows_max = if page.curve { CURVES_MAX } else { ROWS_MAX };
+    let limit = page.limit.unwrap_or(ROWS_DEFAULT);
+    if !(1..=rows_max).contains(&limit) {
+        let detail = format!("limit: expected 1 to {rows_max}");
         return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"));
     }
-    let (after, limit): (Box<str>, _) = (after.unwrap_or_default().into(), limit as usize);
-    let mut found = Vec::new();
-    for shard in served.all_shards() {
-        let mut after = after.clone();
-        loop {
-            let listed = served.ask(shard, Command::List { after: after.clone(), limit }).await?;
-            let Outcome::Campaigns(campaigns, next) = listed else { unreachable!("campaigns were asked for") };
-            let may_read = |id: &str| caller.may(crate::pacer_calls::CAMPAIGNS, Action::Read, id);
-            let seen: Vec<_> = campaigns.into_iter().filter(|campaign| may_read(&campaign.id)).collect();
-            let is_enough = seen.len() > limit / 2;
-            found.extend(seen);
-            match next {
-                Some(next) if !is_enough => after = next,
-                Some(_) | None => break,
-            }
-        }
-    }
+    let limit = limit as usize;
+    let mut found = served.find(&caller, &page, limit).await?;
     found.sort_by(|one, other| one.id.cmp(&other.id));
     let has_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| has_more).map(|last| last.id.clone());
-    let live = served.live.read().expect("nobody panics with it");
-    let campaigns = found.into_iter().map(|view| {
-        let pace = live.get(&view.number);
-        CampaignBody::new(view, pace)
-    });
+    let pace: Vec<Option<Live>> = {
+        let live = served.live.read().expect("nobody panics with it");
+        found.iter().map(|view| live.get(&view.number).cloned()).collect()
+    };
+    let campaigns = found.into_iter().zip(&pace);
+    let campaigns = campaigns.map(|(view, pace)| CampaignBody::new(view, pace.as_ref(), page.curve));
     Ok(json(StatusCode::OK, &CampaignsBody { campaigns: campaigns.collect(), next }))
+}
+
+impl Served {
+    /// Of each shard the first campaigns of the page that `caller` may look at, one more than the limit at least if
+    /// there are so many.
+    async fn find(&self, caller: &Identity, page: &CampaignPage, limit: usize) -> Result<Vec<CampaignView>, Problem> {
+        let prefix = page.prefix.as_deref().unwrap_or_default();
+        let is_wanted = |id: &str| id.starts_with(prefix) && caller.may(CAMPAIGNS, Action::Read, id);
+        let after = page.after.as_deref().unwrap_or_default();
+        let mut found = Vec::new();
+        if !prefix.is_empty() && after < prefix {
+            // All others that begin so come behind it.
+            let read = Command::Read { id: prefix.into() };
+            match self.ask_for_one(shard_of(prefix, self.shards), read).await? {
+                Some(view) if is_wanted(&view.id) => found.push(view),
+                _ => {}
+            }
+        }
+        for shard in self.all_shards() {
+            let mut after: Box<str> = after.max(prefix).into();
+            let mut of_shard = 0;
+            loop {
+                let listed = self.ask(shard, Command::List { after, limit }).await?;
+                let Outcome::Campaigns(campaigns, next) = listed else { unreachable!("campaigns were asked for") };
+                let wanted = campaigns.into_iter().filter(|campaign| is_wanted(&campaign.id));
+                let before = found.len();
+                found.extend(wanted);
+                of_shard += found.len() - before;
+                match next {
+                    Some(next) if of_shard <= limit && next.starts_with(prefix) => after = next,
+                    _ => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn ask_for_one(&self, shard: ShardIndex, read: Command) -> Result<Option<CampaignView>, Problem> {
+        match self.ask(shard, read).await {
+            Ok(Outcome::Campaign(view)) => Ok(Some(*view)),
+            Ok(_) => unreachable!("a campaign was asked for"),
+            Err(problem) if problem.code() == CAMPAIGN_NOT_FOUND => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
 }
 
 /// Look at a campaign
@@ -119,23 +170,27 @@ pub async fn list_campaigns(
     get,
     path = "/v1/campaigns/{id}",
     tag = "pacer",
-    params(("id" = inline(String), Path, description = "Campaign", example = "shoes", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Campaign", example = "shoes", min_length = 1, max_length = 64),
+        CampaignQuery,
+    ),
     responses((status = 200, description = "Plan, spending, pace", body = CampaignBody), RoomProblems)
 )]
 pub async fn read_campaign(
     State(served): State<Served>,
     PathName(id): PathName,
+    query: InQuery<CampaignQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     check_right(&caller, Action::Read, &id)?;
+    let CampaignQuery { curve } = query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
     let shard = shard_of(&id, served.shards);
     let Outcome::Campaign(view) = served.ask(shard, Command::Read { id }).await? else {
         unreachable!("a campaign was asked for")
     };
-    let live = served.live.read().expect("nobody panics with it");
-    let pace = live.get(&view.number);
-    Ok(json(StatusCode::OK, &CampaignBody::new(*view, pace)))
+    let pace = served.live.read().expect("nobody panics with it").get(&view.number).cloned();
+    Ok(json(StatusCode::OK, &CampaignBody::new(*view, pace.as_ref(), curve)))
 }
 
 /// Make or change a campaign

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_pacer::bidder::NoBid;
-use tidegate_pacer::control::{Live, Stopped};
+use tidegate_pacer::control::{DayCurve, Live, Point, SLOTS, Stopped};
 use tidegate_pacer::machine::CampaignView;
 use tidegate_pacer::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
@@ -177,6 +177,54 @@ pub struct CampaignBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = PaceBody)]
     pace: Option<PaceBody>,
+    /// Its day, if the query asks for it: absent before the first request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = CurveBody)]
+    curve: Option<CurveBody>,
+}
+
+/// The day of a campaign, from the begin of its zone's day or of the flight to the end of the one or the other: 145
+/// points at the same distance from each other, the first one at the begin and the last one at the end. What was
+/// measured is lost with the process.
+#[derive(Serialize, ToSchema)]
+pub struct CurveBody {
+    /// The time of the first point, in milliseconds since 1970.
+    begins_ms: u64,
+    /// The time of the last point.
+    ends_ms: u64,
+    /// What may be spent: on the day if it has a cap, else in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    budget_micros: Option<u64>,
+    /// What was spent of it by each point; null where nobody asked for the campaign, and for what is still to come.
+    #[schema(min_items = 145, max_items = 145)]
+    spent_micros: Vec<Option<u64>>,
+    /// What was planned for it by each point, and what is planned for those to come; null for strategies without a
+    /// plan.
+    #[schema(min_items = 145, max_items = 145)]
+    planned_micros: Vec<Option<u64>>,
+    /// The share of requests that was bid on at each point, from 0 to 1; null as above.
+    #[schema(min_items = 145, max_items = 145)]
+    share: Vec<Option<f32>>,
+}
+
+impl CurveBody {
+    fn of(live: &Live) -> Option<CurveBody> {
+        let curve: &DayCurve = live.curve.as_deref()?;
+        let known = |of: fn(&Point) -> u64| curve.points().iter().map(move |point| point.as_ref().map(of));
+        let planned = |slot: usize| match &curve.points()[slot] {
+            Some(point) => point.planned,
+            None => live.plan.as_ref().and_then(|plan| plan.at(curve.time_of(slot))),
+        };
+        Some(CurveBody {
+            begins_ms: curve.span.begins.0,
+            ends_ms: curve.span.ends.0,
+            budget_micros: live.plan.as_ref().map(|plan| plan.budget.0),
+            spent_micros: known(|point| point.spent.0).collect(),
+            planned_micros: (0..=SLOTS).map(|slot| planned(slot).map(|planned| planned.0)).collect(),
+            share: curve.points().iter().map(|point| point.as_ref().map(|point| point.share)).collect(),
+        })
+    }
 }
 
 /// How a campaign is paced.
@@ -225,8 +273,8 @@ impl From<&Live> for PaceBody {
 }
 
 impl CampaignBody {
-    /// Of a campaign, and how it is paced.
-    pub fn new(view: CampaignView, live: Option<&Live>) -> CampaignBody {
+    /// Of a campaign, and how it is paced; with its day if that is wanted.
+    pub fn new(view: CampaignView, live: Option<&Live>, with_curve: bool) -> CampaignBody {
         let CampaignView { id, number, plan, is_ended, leases, spending, .. } = view;
         CampaignBody {
             id,
@@ -240,6 +288,7 @@ impl CampaignBody {
             losses: spending.losses.0,
             leases,
             pace: live.map(PaceBody::from),
+            curve: live.filter(|_| with_curve).and_then(CurveBody::of),
         }
     }
 }

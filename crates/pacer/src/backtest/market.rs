@@ -6,7 +6,7 @@ use super::chance::Chance;
 use crate::strategy::{Day, Horizon, QUARTERS};
 
 /// Seconds of the day.
-pub(super) const DAY_S: u32 = 86_400;
+pub(crate) const DAY_S: u32 = 86_400;
 
 /// When the day begins: 28 November 2026, 0:00 UTC.
 const BEGINS: TimeMs = TimeMs(1_795_824_000_000);
@@ -67,7 +67,7 @@ impl Market {
 
 /// One request, and what the auction would do with a bid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Auction {
+pub(crate) struct Auction {
     /// Its id, from which chance comes.
     pub id: u64,
     /// The highest bid of the others, in micros. A bid that is higher wins, and pays this.
@@ -77,7 +77,7 @@ pub(super) struct Auction {
 }
 
 /// The auctions of the day.
-pub(super) struct Auctions {
+pub(crate) struct Auctions {
     /// When the day is.
     pub horizon: Horizon,
     /// What was learned of it from the days before.

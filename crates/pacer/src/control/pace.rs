@@ -1,7 +1,10 @@
 //! When the strategy of a campaign is asked, and what it is asked with.
 
+use std::sync::Arc;
+
 use tidegate_machines::TimeMs;
 
+use super::curve::{DayCurve, Planned, Point};
 use super::tracked::Tracked;
 use crate::machine::Spending;
 use crate::strategy::{self, Day, Horizon, Input, QUARTERS, Traffic};
@@ -65,14 +68,14 @@ impl Rates {
 /// Which share of a day's requests comes when, as far as it was seen. Days are those of UTC.
 pub(super) struct DayProfile {
     weights: [f64; QUARTERS],
-    day: Day,
+    day: Arc<Day>,
     quarter: Option<usize>,
     requests: f64,
 }
 
 impl Default for DayProfile {
     fn default() -> DayProfile {
-        DayProfile { weights: [1.0; QUARTERS], day: Day::flat(), quarter: None, requests: 0.0 }
+        DayProfile { weights: [1.0; QUARTERS], day: Arc::new(Day::flat()), quarter: None, requests: 0.0 }
     }
 }
 
@@ -83,7 +86,7 @@ impl DayProfile {
             if let Some(before) = self.quarter {
                 let weight = &mut self.weights[before];
                 *weight += (self.requests - *weight) * FORGOTTEN;
-                self.day = Day::new(&self.weights);
+                self.day = Arc::new(Day::new(&self.weights));
             }
             (self.quarter, self.requests) = (Some(quarter), 0.0);
         }
@@ -106,15 +109,16 @@ impl Tracked {
         self.paced = Some(now);
         let before = (self.share, self.shade);
         match self.horizon(now) {
-            None => (self.share, self.planned) = (0.0, None),
+            None => (self.share, self.planned, self.plan) = (0.0, None, None),
             Some(Spread { horizon, budget, spent, reserved }) => {
                 let plan = &self.view.plan;
                 let Some(row) = strategy::find(&plan.strategy.name) else {
                     // A later version may know it. This one spends nothing by a strategy that it does not know.
-                    self.share = 0.0;
+                    (self.share, self.planned, self.plan) = (0.0, None, None);
                     return (before.0 != 0.0).then_some((0.0, before.1));
                 };
                 self.planned = row.planned(horizon, budget, &self.profile.day, now);
+                self.plan = Some(Planned::new(row.follows, horizon, budget, self.profile.day.clone()));
                 let traffic = Traffic {
                     requests_per_s: self.rates.requests_per_s,
                     win_rate: self.rates.win_rate(),
@@ -134,9 +138,31 @@ impl Tracked {
                     memory: self.memory,
                 });
                 (self.share, self.shade, self.memory) = (throttle.share, throttle.shade, throttle.memory);
+                self.draw(spent, now);
             }
         }
         (before != (self.share, self.shade)).then_some((self.share, self.shade))
+    }
+
+    /// Takes a point of the day's curve, if it is time and anybody asks for the campaign.
+    fn draw(&mut self, spent: BudgetMicros, now: TimeMs) {
+        let Some(flight) = self.view.plan.flight_at(now).filter(|_| self.is_active(now)) else { return };
+        let day = self.day(now);
+        let begins = TimeMs(flight.starts_ms.max(day.begins.0));
+        let span = Horizon { begins, ends: TimeMs(flight.ends_ms.min(day.ends.0)) };
+        let point = Point { spent, planned: self.planned, share: self.share as f32 };
+        match &mut self.curve {
+            Some(curve) if curve.span == span => {
+                if curve.lacks(now) {
+                    Arc::make_mut(curve).take(now, point);
+                }
+            }
+            _ => {
+                let mut curve = DayCurve::new(span);
+                curve.take(now, point);
+                self.curve = Some(Arc::new(curve));
+            }
+        }
     }
 
     /// Over which time which money is spread; `None` while no flight is under way.

@@ -1,6 +1,8 @@
 //! What is leased for which worker, and what becomes of leases, as cases. The simulation holds what is so in every
 //! order.
 
+use std::collections::BTreeMap;
+
 use tidegate_machines::ShardIndex;
 
 use super::*;

@@ -1,9 +1,12 @@
 //! One campaign as the pacer follows it: its requests, its leases on each worker, and its throttle.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use tidegate_machines::TimeMs;
 
 use super::ControlSettings;
+use super::curve::{DayCurve, Planned};
 use super::pace::{DayProfile, Rates};
 use crate::bidder::{NoBid, Used};
 use crate::machine::{CampaignView, LeaseId, LeaseWanted, NoLease, Spending};
@@ -84,6 +87,10 @@ pub struct Live {
     pub spending: Spending,
     /// Why no money is leased.
     pub stopped: Option<Stopped>,
+    /// By which curve it is to be spent; `None` outside of its flights.
+    pub plan: Option<Planned>,
+    /// The day so far; `None` before the first request.
+    pub curve: Option<Arc<DayCurve>>,
 }
 
 /// A campaign.
@@ -98,6 +105,8 @@ pub(super) struct Tracked {
     pub share: f64,
     pub shade: f64,
     pub planned: Option<BudgetMicros>,
+    pub plan: Option<Planned>,
+    pub curve: Option<Arc<DayCurve>>,
     workers: Vec<OnWorker>,
     asked: Option<TimeMs>,
     bids: u64,
@@ -140,6 +149,8 @@ impl Tracked {
             share: 0.0,
             shade: 1.0,
             planned: None,
+            plan: None,
+            curve: None,
             workers: vec![OnWorker::default(); workers.into()],
             asked: None,
             bids: 0,
@@ -316,6 +327,8 @@ impl Tracked {
             no_bids: self.no_bids,
             spending: self.view.spending,
             stopped: self.refused.map(|(why, _)| why),
+            plan: self.plan.clone(),
+            curve: self.curve.clone(),
         }
     }
 }

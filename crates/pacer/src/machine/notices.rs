@@ -13,8 +13,8 @@
 //!
 //! A loss counts as long as its lease is open, also behind the deadline of its bid: its win would be refused then.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashSet};
 use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 
@@ -28,8 +28,8 @@ use crate::units::{BudgetMicros, Impressions, Losses};
 /// What earlier notices of one command have taken.
 #[derive(Default)]
 pub(super) struct Noticed {
-    bids: BTreeSet<(LeaseId, u32)>,
-    reserved: BTreeMap<LeaseId, BudgetMicros>,
+    bids: HashSet<(LeaseId, u32), FixedState>,
+    reserved: HashMap<LeaseId, BudgetMicros, FixedState>,
 }
 
 impl Noticed {
@@ -128,7 +128,9 @@ impl Campaigns {
             campaign.spend(won.price.into(), lease.day);
             campaign.free(won.reserved(), lease.day);
             campaign.impressions += Impressions(1);
-            self.note_if_known(won.lease);
+            if lease.is_known() {
+                self.known.insert(won.lease);
+            }
         }
     }
 
@@ -143,14 +145,9 @@ impl Campaigns {
             let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
             campaign.free((*price).into(), lease.day);
             campaign.losses += Losses(1);
-            self.note_if_known(*id);
-        }
-    }
-
-    /// Notes a lease that is retired and all of whose bids are known.
-    pub(super) fn note_if_known(&mut self, id: LeaseId) {
-        if self.leases[&id].is_known() {
-            self.known.insert(id);
+            if lease.is_known() {
+                self.known.insert(*id);
+            }
         }
     }
 }

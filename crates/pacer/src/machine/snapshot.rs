@@ -1,7 +1,5 @@
 //! The state as a snapshot. The bytes are described in `docs/formats/pacer.md`.
 
-use std::collections::BTreeMap;
-
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::form::{self, Malformed};
 
@@ -28,14 +26,14 @@ impl Campaigns {
             self.campaigns.len() as u64,
         ];
         counts.into_iter().for_each(|number| put_number(&mut bytes, number));
-        for (number, campaign) in &self.campaigns {
+        for (number, campaign) in self.campaigns.iter() {
             put_number(&mut bytes, (*number).into());
             write_campaign(campaign, &mut bytes);
             part(&bytes);
             bytes.clear();
         }
         put_number(&mut bytes, self.leases.len() as u64);
-        for (id, lease) in &self.leases {
+        for (id, lease) in self.leases.iter() {
             put_number(&mut bytes, id.counter());
             write_lease(lease, &mut bytes);
             part(&bytes);
@@ -81,7 +79,7 @@ impl Campaigns {
             ids,
             changes,
             numbered,
-            leases: BTreeMap::from_iter(leases),
+            leases: leases.into_iter().collect(),
             known,
             opened,
         })

@@ -8,6 +8,7 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_broker::Thing;
 use tidegate_config::Document;
+use tidegate_doors::http::PACING_PAGE;
 use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -162,6 +163,9 @@ fn announce<P: Send + 'static>(config: &Config, node: &Node<P>) {
             "http" => {
                 let scheme = if config.tls.as_ref().is_some_and(|tls| tls.http) { "https" } else { "http" };
                 tracing::info!("HTTP on {scheme}://{address}");
+                if config.auth.open_paths.iter().any(|path| **path == *PACING_PAGE) {
+                    tracing::info!("the page of campaigns on {scheme}://{address}{PACING_PAGE}");
+                }
                 if let Some(websocket) = &config.mqtt.websocket {
                     tracing::info!("MQTT over WebSocket on {address}{}", websocket.path);
                 }

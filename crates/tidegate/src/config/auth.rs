@@ -49,7 +49,8 @@ config! {
             "whether a connection of MQTT or of the binary port ends when the token that was shown on it expires: MQTT \
              5 is told 0xA0; if false, it stays open. Of those that are opened after a change";
         open_paths: Texts = &[], .., restart,
-            "paths served without a token, of \"/openapi.json\", \"/metrics\" and \"/demo\" (the voting pages)";
+            "paths served without a token, of \"/openapi.json\", \"/metrics\", \"/demo\" (the voting pages) and \
+             \"/pacing\" (the page of campaigns, which asks for a token before it shows one)";
         api_grants: Texts = &[], .., live,
             "what services may do at most that are made with PUT /v1/services/{name}, and users of role service with \
              PUT /v1/users/{name}: whoever has operate:write can give these grants, or narrower ones, and no others. \
@@ -101,10 +102,11 @@ pub fn api_allowed(document: &Document) -> Result<Allowed, ConfigError> {
 /// `data` is the data directory, where the key lies if the file names no other place.
 pub fn settle(document: &Document, data: &Path) -> Result<Auth, ConfigError> {
     let keys: AuthKeys = document.section()?;
-    let is_known = |path: &str| matches!(path, "/openapi.json" | "/metrics" | "/demo");
+    let is_known = |path: &str| matches!(path, "/openapi.json" | "/metrics" | "/demo" | "/pacing");
     if let Some(path) = keys.open_paths.iter().find(|path| !is_known(path)) {
         let message = format!(
-            "auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can"
+            "auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\", \"/demo\" and \
+             \"/pacing\" can"
         );
         return Err(document.error_at("auth.open_paths", message));
     }

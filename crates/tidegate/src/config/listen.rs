@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use tidegate_config::{Address, ConfigError, Document, Text, config};
+use tidegate_pacer::limits::PacingDemoKeys;
 
 use super::settled::Overrides;
 
@@ -49,7 +50,25 @@ pub fn settle(document: &Document, overrides: &Overrides) -> Result<Listen, Conf
         mqtts: overrides.mqtts.map_or(mqtt.mqtts, |flag| flag.0),
     };
     check_apart(document, &listen)?;
+    check_demo(document, &listen)?;
     Ok(listen)
+}
+
+/// That nobody bids on other machines while a synthetic market spends the money of campaigns.
+fn check_demo(document: &Document, listen: &Listen) -> Result<(), ConfigError> {
+    let PacingDemoKeys { day_s } = document.section()?;
+    let doors = [("http", listen.http), ("binary", listen.binary), ("mqtt", listen.mqtt), ("mqtts", listen.mqtts)];
+    let open = doors.into_iter().find_map(|(door, address)| Some((door, address.filter(|at| !at.ip().is_loopback())?)));
+    match open {
+        Some((door, address)) if day_s > 0 => {
+            let message = format!(
+                "pacing.demo.day_s = {day_s}: a synthetic market spends money, and listen.{door} = {address} is open \
+                 to other machines; bind all doors to 127.0.0.1, or set day_s to 0"
+            );
+            Err(document.error_at("pacing.demo.day_s", message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// That no door takes the address of another: the second could not be bound, when the data directory is made already.

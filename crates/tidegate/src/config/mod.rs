@@ -75,6 +75,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::RouteKeys::SECTIONS,
     tidegate_link::RuleKeys::SECTIONS,
     tidegate_pacer::limits::PacingKeys::SECTIONS,
+    tidegate_pacer::limits::PacingDemoKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,

@@ -87,7 +87,7 @@ fn says_what_was_written_and_what_was_expected() {
         (
             "[auth]\nopen_paths = [\"/v1/accounts\"]",
             "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \
-             \"/metrics\" and \"/demo\" can",
+             \"/metrics\", \"/demo\" and \"/pacing\" can",
         ),
         (
             "[topics]\nannounce = [\"candidate:*\", \"wallet:a+b\"]",

@@ -40,6 +40,7 @@ mod open_files;
 mod operator;
 mod output;
 mod pacing;
+mod pacing_page;
 mod proxied;
 mod queues;
 mod reload;

@@ -6,6 +6,9 @@ use super::{Item, Packet, only_case};
 use crate::error::DecodeError;
 use crate::field::for_each;
 
+/// The last of the cases of a request.
+const LAST_CASE: u32 = 3;
+
 /// Bid requests of one packet.
 pub type BidRequests<'a> = Packet<'a, BidRequestRef>;
 
@@ -75,12 +78,18 @@ pub struct WinRef<'a> {
 /// ```
 #[inline]
 pub fn read_request(body: &[u8]) -> Result<PacerRequestRef<'_>, DecodeError> {
-    let (number, packet) = only_case(body, 3)?;
+    let (number, packet) = only_case(body, LAST_CASE)?;
     match number {
         1 => Packet::read(packet).map(PacerRequestRef::Bids),
         2 => Packet::read(packet).map(PacerRequestRef::Wins),
         _ => Packet::read(packet).map(PacerRequestRef::Losses),
     }
+}
+
+/// Whether a body asks for bids, if it is well-formed.
+#[inline]
+pub fn asks_for_bids(body: &[u8]) -> bool {
+    body.first() == Some(&0x0a) || only_case(body, LAST_CASE).is_ok_and(|(case, _)| case == 1)
 }
 
 impl Sealed for BidRequestRef {}

@@ -74,9 +74,10 @@ struct OpenItem<'o> {
 }
 
 impl OpenItem<'_> {
+    /// A store of a known width: `copy_from_slice` becomes a call.
     #[inline(always)]
     fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
-        self.bytes[self.length..self.length + N].copy_from_slice(bytes);
+        *self.bytes[self.length..].first_chunk_mut().expect("the longest item fits") = *bytes;
         self.length += N;
     }
 

@@ -8,17 +8,18 @@ use tidegate_ledger::message::Request;
 use tidegate_machines::ledger::{IdSpace, Refusal};
 use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::proto::{self, reply_frame::Body};
-use tidegate_wire::{BadFrame, BodyRef, decode_request, encode_reply};
+use tidegate_wire::{BadFrame, BodyRef, RequestRef, decode_request, encode_reply};
 
 use super::super::frames::RoomCost;
 use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST};
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
-use super::super::session::Life;
+use super::super::session::{InPlace, Life};
 use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
 use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
+use crate::auth::quota::Exceeded;
 use crate::handshakes::{tell_failed, tell_missing_header, tell_untrusted_proxy};
 use crate::held_bytes::NoRoom;
 use crate::json::{Problem, codes};
@@ -26,6 +27,14 @@ use crate::listing::Listing;
 use crate::security::SecurityEvent;
 use crate::turns::limits::{WORK_IN_TURN_MAX, WORK_OF_VISIT};
 use crate::turns::{self, CallerName, Weight};
+
+/// Why a room that answers itself did not.
+enum NotAnswered {
+    /// Its client has asked too much.
+    TooMany(Exceeded),
+    /// For this.
+    Refused(Refused),
+}
 
 /// How a look at a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +134,11 @@ impl<P> BinaryPort<P> {
             if !is_open || !self.sessions[key].may_ask() {
                 break Left::Blocked;
             }
+            let at_once = self.serve_at_once(key, may - work);
+            if at_once > 0 {
+                work += at_once;
+                continue;
+            }
             match self.sessions[key].next_frame(now_ms) {
                 Ok(Some(frame)) => work += 1 + turns::work_of_bytes(frame.len()) + self.serve_frame(key, frame),
                 Ok(None) => {
@@ -145,6 +159,42 @@ impl<P> BinaryPort<P> {
             self.metrics.reads_paused.add(1);
         }
         (work, left)
+    }
+
+    /// Serves the frames that rooms answer themselves, up to the first that they do not, for about so much work.
+    /// Returns how much it was.
+    ///
+    /// Why not as any frame: of a packet of bids, handing its bytes to an owner took longer than bidding.
+    fn serve_at_once(&mut self, key: usize, may: isize) -> isize {
+        let (mut work, mut frames, mut ended) = (0, 0, None);
+        let rooms = &mut self.rooms;
+        self.sessions[key].serve_in_place(|identity, frame, outbox| {
+            let Ok(RequestRef { correlation, body: BodyRef::Room(call) }) = decode_request(frame) else {
+                return InPlace::Left;
+            };
+            let room = rooms.iter_mut().find(|room| room.family() == call.family);
+            let Some(room) = room.filter(|room| room.answers(call.body)) else { return InPlace::Left };
+            (work, frames) = (work + 1 + turns::work_of_bytes(frame.len()), frames + 1);
+            let answered = match identity.arrive() {
+                Ok(()) => room.answer(correlation, identity, call.body, outbox).map_err(NotAnswered::Refused),
+                Err(exceeded) => Err(NotAnswered::TooMany(exceeded)),
+            };
+            match answered {
+                Ok(cost) => work += cost.work as isize,
+                Err(why) => ended = Some((correlation, why)),
+            }
+            if ended.is_some() || work >= may { InPlace::Last } else { InPlace::Taken }
+        });
+        if frames > 0 {
+            self.metrics.requests.add("room", frames);
+            self.write_later(key);
+        }
+        match ended {
+            Some((correlation, NotAnswered::TooMany(exceeded))) => self.refuse_too_many(key, correlation, exceeded),
+            Some((correlation, NotAnswered::Refused(refused))) => self.refuse(key, correlation, refused),
+            None => {}
+        }
+        work
     }
 
     /// Serves one frame. Returns how much work its answer is, beyond that of any frame.
@@ -313,18 +363,6 @@ impl<P> BinaryPort<P> {
             self.refuse(key, correlation, call.unknown());
             return 0;
         };
-        let outbox = self.sessions[key].outbox();
-        match self.rooms[room].answer_now(correlation, &identity, &call.body, outbox) {
-            Some(Ok(RoomCost { work, .. })) => {
-                self.write_later(key);
-                return work as isize;
-            }
-            Some(Err(refused)) => {
-                self.refuse(key, correlation, refused);
-                return 0;
-            }
-            None => {}
-        }
         if !self.rooms[room].has_room() {
             let busy = Refused::new("busy", "too many requests of this room are under way; try again");
             self.sessions[key].pause(self.now_ms);
