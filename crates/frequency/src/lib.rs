@@ -5,8 +5,8 @@
 //!   worker ─┴─▶ count(hash, cap, now) ─▶ FrequencyTable ─▶ whether there may be one more
 //! ```
 //!
-//! Promise: nobody is counted more often than their cap says, whatever the workers do at the same time, but for what the
-//! head of `table.rs` says.
+//! Promise: nobody is counted more often than their cap says, whatever the workers do at the same time, but for what
+//! the head of `table.rs` says.
 //!
 //! Why a crate of its own: loom checks every interleaving of it, and most libraries do not compile under loom.
 //!

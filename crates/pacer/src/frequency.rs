@@ -1,5 +1,5 @@
-//! How often users were bid for, over all workers: the only thing that they share. What it is, and its error, is said in
-//! `crates/frequency`.
+//! How often users were bid for, over all workers: the only thing that they share. What it is, and its error, is said
+//! in `crates/frequency`.
 
 use tidegate_frequency::Cap;
 use tidegate_machines::TimeMs;
