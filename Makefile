@@ -69,7 +69,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(PRODUCTION) -- --skip survives_kills
 	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger, MQTT, and queues" $(MAKE) kill KILLS=50
 	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, all planted bugs" $(MAKE) sim-test
-	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
+	@$(STAGE) "5/8 loom: every interleaving of the rings and of the table of users" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
 	@$(STAGE) "7/8 the doors: README as printed, schemathesis, deploy/, linearizability" \
 		$(MAKE) doors deploy-files linearizability
@@ -117,8 +117,9 @@ kill: setup ## kill -9 the server under load and compare every acknowledged outc
 		--test queue_kill -- --nocapture
 
 .PHONY: loom
-loom: setup ## model check the rings
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-rings --lib loom_
+loom: setup ## model check the rings, and the table of users
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-rings -p tidegate-frequency \
+		--lib loom_
 
 .PHONY: miri
 miri: setup ## interpret the unsafe code, looking for undefined behaviour (nightly)
