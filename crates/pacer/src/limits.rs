@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, Milliseconds, Text, config};
+use tidegate_config::{Count, Milliseconds, Text, config, words};
 
 config! {
     /// `[pacing]`.
@@ -20,6 +20,32 @@ config! {
         users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
             "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
     }
+}
+
+config! {
+    /// `[pacing.openrtb]`.
+    pub struct OpenRtbKeys in "pacing.openrtb" {
+        notice_base_url: Text = "", .., restart,
+            "where exchanges reach this server's HTTP door, such as \"https://bids.example.com\": notices of bids go to \
+             paths below it. Empty: bids have no notice URLs, and whoever knows of wins tells them by /v1/wins";
+        charge_on: ChargeWord = "billing", .., restart,
+            "which notice is a win that costs: \"billing\" (burl), when the exchange bills, or \"win\" (nurl), when the \
+             auction is won, for exchanges without burl";
+    }
+}
+
+/// Which notice of an exchange is a win that costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeOn {
+    /// The billing notice, `burl`.
+    Billing,
+    /// The win notice, `nurl`.
+    Win,
+}
+
+words! {
+    /// Which notice costs.
+    pub struct ChargeWord(ChargeOn) { "billing" => ChargeOn::Billing, "win" => ChargeOn::Win }
 }
 
 /// Bytes of a campaign's id.
@@ -42,3 +68,21 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 /// Bid requests, wins or losses of one frame.
 pub const ITEMS_MAX: usize = 256;
+/// Names in one list of a plan's `openrtb`.
+pub const OPENRTB_NAMES_MAX: usize = 64;
+/// Bytes of one of them.
+pub const OPENRTB_NAME_BYTES_MAX: usize = 255;
+/// Creatives of a campaign.
+pub const CREATIVES_MAX: usize = 16;
+/// Bytes of the markup of a creative.
+pub const MARKUP_BYTES_MAX: usize = 32 << 10;
+/// Bytes of the markup of all creatives of a campaign.
+pub const OPENRTB_PLAN_BYTES_MAX: usize = 64 << 10;
+/// Impressions of an OpenRTB request.
+pub const IMPRESSIONS_MAX: usize = 64;
+/// Sizes of a banner that are looked at, and deals of an impression.
+pub const SIZES_MAX: usize = 64;
+/// Deals of an impression.
+pub const DEALS_MAX: usize = 64;
+/// Campaigns that are looked at for one impression, from the highest price down.
+pub const CANDIDATES_MAX: usize = 1_024;
