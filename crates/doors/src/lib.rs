@@ -45,6 +45,7 @@
 //! | `queue_calls` | what every door of the queues does alike |
 //! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
+//! | `openrtb` | what exchanges ask and are answered in OpenRTB |
 //! | `pacer_calls` | what every door of the pacer says alike |
 //! | `pacer_http` | campaigns, bids and wins behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
@@ -81,6 +82,7 @@ mod linger;
 pub mod listener;
 mod listing;
 pub mod mqtt;
+pub mod openrtb;
 pub mod operator;
 pub mod operator_http;
 mod pacer_calls;

@@ -4,13 +4,18 @@
 //!   PUT /v1/campaigns/{id}    a plan         GET /v1/campaigns/{id}    plan, spending, throttle, reasons
 //!   GET /v1/campaigns         pages          DELETE …                  it ends
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
+//!   POST /openrtb/2.6/bids    auctions       GET /openrtb/2.6/billing, /win, /loss    notices
 //! ```
 
 mod bids;
 mod campaigns;
+mod openrtb;
+mod openrtb_body;
 mod plan_body;
 
-use axum::http::StatusCode;
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
 use axum::routing::{get, post};
 use tidegate_machines::ShardIndex;
 use tidegate_pacer::bidders::BidderClient;
@@ -26,6 +31,7 @@ use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
 use crate::pacer_calls::CAMPAIGNS;
 
+pub use openrtb::Auctions;
 pub use tidegate_pacer::plan::PlanRules;
 
 /// The pacer at the door of one edge thread, before it opens.
@@ -42,6 +48,8 @@ pub struct PacerHttp {
     pub live: LiveTable,
     /// Which plans are taken.
     pub rules: PlanRules,
+    /// What auctions of OpenRTB need.
+    pub auctions: Auctions,
 }
 
 /// What handlers share.
@@ -54,6 +62,7 @@ struct Served {
     tokens: TokenKey,
     live: LiveTable,
     rules: PlanRules,
+    auctions: Arc<Auctions>,
 }
 
 #[derive(OpenApi)]
@@ -72,6 +81,10 @@ struct Served {
         campaigns::delete_campaign,
         bids::bid,
         bids::win,
+        openrtb::auction,
+        openrtb::billing,
+        openrtb::won,
+        openrtb::lost,
     )
 )]
 struct Document;
@@ -90,8 +103,9 @@ impl HttpRoom for PacerHttp {
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let PacerHttp { campaigns, bidders, shards, tokens, live, rules } = *self;
-        let served = Served { door: door.clone(), campaigns, bidders, shards, tokens, live, rules };
+        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, auctions } = *self;
+        let (door, auctions) = (door.clone(), Arc::new(auctions));
+        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, auctions };
         let campaign = get(campaigns::read_campaign)
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
@@ -100,7 +114,15 @@ impl HttpRoom for PacerHttp {
             .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
-            .route("/v1/wins", post(bids::win).with_state(served))
+            .route("/v1/wins", post(bids::win).with_state(served.clone()))
+            .route("/openrtb/2.6/billing", get(openrtb::billing).with_state(served.clone()))
+            .route("/openrtb/2.6/win", get(openrtb::won).with_state(served.clone()))
+            .route("/openrtb/2.6/loss", get(openrtb::lost).with_state(served.clone()))
+            .route(openrtb::BIDS_PATH, post(openrtb::auction).with_state(served.clone()))
+            .hot(Method::POST, openrtb::BIDS_PATH, move |head, body| {
+                let served = served.clone();
+                Box::pin(async move { openrtb::answer(&served, &head, body).await })
+            })
     }
 }
 
@@ -113,7 +135,12 @@ const CAMPAIGN_STALE: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "camp
 const PLAN_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_plan_invalid");
 const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");
 
-const CODES: [ProblemCode; 8] = [
+const OPENRTB_VERSION_UNSUPPORTED: ProblemCode =
+    ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_version_unsupported");
+const OPENRTB_NOTICE_INVALID: ProblemCode =
+    ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_notice_invalid");
+
+const CODES: [ProblemCode; 10] = [
     CAMPAIGN_NOT_FOUND,
     CAMPAIGN_ID_INVALID,
     CAMPAIGNS_TOO_MANY,
@@ -122,6 +149,8 @@ const CODES: [ProblemCode; 8] = [
     CAMPAIGN_STALE,
     PLAN_INVALID,
     BIDS_INVALID,
+    OPENRTB_VERSION_UNSUPPORTED,
+    OPENRTB_NOTICE_INVALID,
 ];
 
 fn problem(refusal: Refusal) -> Problem {

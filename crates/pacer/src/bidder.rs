@@ -339,9 +339,7 @@ impl Bidder {
     /// Does what it is told.
     pub fn update(&mut self, update: &Update) {
         self.is_informed = true;
-        for (campaign, aim) in &update.aims {
-            self.set_aim(*campaign, aim.clone());
-        }
+        self.set_aims(&update.aims);
         for Throttled { campaign, share, shade } in &update.throttles {
             if let Some(slot) = self.slots.get_mut(*campaign as usize) {
                 slot.threshold = (share.clamp(0.0, 1.0) * THRESHOLD_ONE as f64) as u64;
@@ -376,6 +374,11 @@ impl Bidder {
         let used = used.collect();
         let retired = std::mem::take(&mut self.retired);
         Report { used, retired, unknown: std::mem::take(&mut self.unknown), now: self.now }
+    }
+
+    /// Takes over other aims. It is not informed by this alone: throttles and money come with the rest of an update.
+    pub fn set_aims(&mut self, aims: &[(u32, Option<Arc<Aim>>)]) {
+        aims.iter().for_each(|(campaign, aim)| self.set_aim(*campaign, aim.clone()));
     }
 
     fn set_aim(&mut self, campaign: u32, aim: Option<Arc<Aim>>) {

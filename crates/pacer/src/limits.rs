@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, Milliseconds, Text, config, words};
+use tidegate_config::{Count, Milliseconds, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -20,32 +20,6 @@ config! {
         users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
             "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
     }
-}
-
-config! {
-    /// `[pacing.openrtb]`.
-    pub struct OpenRtbKeys in "pacing.openrtb" {
-        notice_base_url: Text = "", .., restart,
-            "where exchanges reach this server's HTTP door, such as \"https://bids.example.com\": notices of bids go to \
-             paths below it. Empty: bids have no notice URLs, and whoever knows of wins tells them by /v1/wins";
-        charge_on: ChargeWord = "billing", .., restart,
-            "which notice is a win that costs: \"billing\" (burl), when the exchange bills, or \"win\" (nurl), when the \
-             auction is won, for exchanges without burl";
-    }
-}
-
-/// Which notice of an exchange is a win that costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChargeOn {
-    /// The billing notice, `burl`.
-    Billing,
-    /// The win notice, `nurl`.
-    Win,
-}
-
-words! {
-    /// Which notice costs.
-    pub struct ChargeWord(ChargeOn) { "billing" => ChargeOn::Billing, "win" => ChargeOn::Win }
 }
 
 /// Bytes of a campaign's id.

@@ -18,6 +18,7 @@ use super::{BIDS_INVALID, Served};
 use crate::auth::{Action, Identity};
 use crate::http::RoomBodyProblems;
 use crate::json::{Problem, decode, json};
+use crate::openrtb::response::{TOKEN_CHARS, token_of};
 use crate::pacer_calls::{BIDS, outcome_of};
 
 /// 1 to 256 bid requests.
@@ -90,7 +91,7 @@ pub struct WinsBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WinBody {
-    /// What came with the bid.
+    /// What came with the bid; of a bid of OpenRTB, its `id`.
     token: Box<str>,
     /// What the impression cost, in micros: at most what was bid.
     #[schema(value_type = u32, format = "uint32", maximum = 4_294_967_295u32)]
@@ -104,7 +105,7 @@ pub struct WinOutcomesBody {
     outcomes: Vec<&'static str>,
 }
 
-fn check_right(caller: &Identity) -> Result<(), Problem> {
+pub(super) fn check_right(caller: &Identity) -> Result<(), Problem> {
     if caller.may(BIDS, Action::Write, "bids") {
         return Ok(());
     }
@@ -203,6 +204,10 @@ fn hex(token: &[u8; TOKEN_BYTES]) -> String {
 }
 
 fn bytes_of(text: &str) -> Option<[u8; TOKEN_BYTES]> {
+    // As bids of OpenRTB have it.
+    if text.len() == TOKEN_CHARS {
+        return token_of(text);
+    }
     let digits: &[u8; 2 * TOKEN_BYTES] = text.as_bytes().try_into().ok()?;
     let mut token = [0; TOKEN_BYTES];
     for (byte, pair) in token.iter_mut().zip(digits.chunks_exact(2)) {

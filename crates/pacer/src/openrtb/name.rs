@@ -2,7 +2,7 @@
 
 use crate::bidder::mixed;
 
-/// The hash of a name whose letters' case counts: an id. Never 0, which stands for none.
+/// The hash of a name whose letters' case counts: an id. 0 stands for none, which is what an empty name means.
 pub fn exact(name: &str) -> u64 {
     hash(name.as_bytes(), |word| u64::from_le_bytes(word))
 }
@@ -50,6 +50,9 @@ fn without_www(domain: &str) -> &str {
 }
 
 fn hash(bytes: &[u8], word_of: impl Fn([u8; 8]) -> u64) -> u64 {
+    if bytes.is_empty() {
+        return 0;
+    }
     let mut hash = bytes.len() as u64;
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];

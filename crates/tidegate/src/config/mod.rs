@@ -31,6 +31,7 @@ mod listeners;
 mod log;
 mod memory;
 mod mqtt;
+mod openrtb;
 mod proxy;
 mod quota;
 mod seed;
@@ -49,6 +50,7 @@ pub use archive::ArchiveSettings;
 pub use demo::candidate_places;
 pub use identity_providers::is_safe;
 pub use listeners::Door;
+pub use openrtb::{deadline_warning, openrtb_settings};
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
 pub use tls::Tls;
@@ -75,6 +77,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::RouteKeys::SECTIONS,
     tidegate_link::RuleKeys::SECTIONS,
     tidegate_pacer::limits::PacingKeys::SECTIONS,
+    openrtb::OpenRtbKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,
