@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
         true => no_bid(&decoded, &auctioned),
         false => {
             let settings = OpenRtbSettings { notice_base: "https://b.example".into(), charge_on: ChargeOn::Billing };
-            ResponseWriter { settings: &settings, expires_s: 10 }.bids(&decoded, &auctioned)
+            ResponseWriter { settings: &settings, tokens: &TokenKey::derive(b"key"), expires_s: 10 }.bids(&decoded, &auctioned)
         }
     };
     let said: Value = serde_json::from_slice(&said).expect("a response is JSON");

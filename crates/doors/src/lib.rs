@@ -47,7 +47,8 @@
 //! | `queue_http` | queues behind the HTTP door |
 //! | `openrtb` | what exchanges ask and are answered in OpenRTB |
 //! | `pacer_calls` | what every door of the pacer says alike |
-//! | `pacer_http` | campaigns, bids and wins behind the HTTP door |
+//! | `pacer_notices` | which shards judge wins and losses, and what became of them |
+//! | `pacer_http` | campaigns, bids and notices behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
@@ -88,6 +89,7 @@ pub mod operator_http;
 mod pacer_calls;
 mod pacer_frames;
 mod pacer_http;
+mod pacer_notices;
 pub mod pacer_room;
 pub mod proxy;
 mod queue_attributes;

@@ -2,35 +2,35 @@
 //! answered where it is read, without a message and without an allocation.
 //!
 //! ```text
-//!   BidRequests ─▶ Bidder::bid, one after the other ─▶ Bids, straight into the connection's outbox
-//!   Wins        ─▶ tokens are checked ─▶ the shards of their leases ─▶ durable ─▶ NoticeOutcomes
+//!   BidRequests  ─▶ Bidder::bid, one after the other ─▶ Bids, straight into the connection's outbox
+//!   Wins, Losses ─▶ tokens are checked ─▶ the shards of their leases ─▶ durable ─▶ NoticeOutcomes
 //!   BidderMessage of the pacer's thread, or of another door ─▶ Bidder ─▶ answer
 //! ```
 //!
-//! Promise: a win that was answered as taken is durable.
+//! Promise: a win or a loss that was answered as taken is durable.
 
 use bytes::Bytes;
 use slab::Slab;
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::TimeMs;
 use tidegate_pacer::bidder::{BidRequest, Bidder, NoBid};
 use tidegate_pacer::bidders::BidderMessage;
 use tidegate_pacer::family::{CampaignClient, CampaignMessage, CampaignRequest};
-use tidegate_pacer::machine::{Command, Outcome, Win, WinOutcome};
 use tidegate_pacer::token::TokenKey;
 use tidegate_pacer::units::PriceMicros;
 use tidegate_runtime::{Address, Asker, Carries, Context};
 use tidegate_shard::Unavailable;
 use tidegate_wire::pacer::{
-    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, Wins, read_request,
+    BidRequestRef, BidRequests, BidsWriter, NoBidReason, NoticeOutcome, PacerRequestRef, read_request,
 };
 
 use crate::auth::{Action, Identity};
 use crate::binary::Refused;
 use crate::binary::frames::{Answers, Frames, PACER_FAMILY, RoomCost};
 use crate::json::Problem;
-use crate::pacer_calls::{BIDS, outcome_of};
+use crate::pacer_calls::BIDS;
+use crate::pacer_notices::{Issuer, Notices};
 
-/// Bid requests whose answers are as much work of the port as a frame.
+/// Bid requests or notices whose answers are as much work of the port as a frame.
 const BIDS_PER_WORK: usize = 16;
 
 /// The pacer, for the clients of one worker's binary port.
@@ -39,21 +39,19 @@ pub struct PacerFrames {
     tokens: TokenKey,
     shards: u16,
     asker: Asker<CampaignClient>,
-    /// Packets of wins under way.
+    /// Packets of notices under way.
     packets: Slab<Packet>,
-    /// What shards were asked: which packet, and which of its wins.
-    asked: Slab<(usize, Vec<usize>)>,
+    /// What shards were asked: which packet, and the how-manieth of its shards.
+    asked: Slab<(usize, usize)>,
     answers: Answers,
     /// Answers to messages.
     out: Vec<(Address, BidderMessage)>,
 }
 
-/// Wins of one frame.
+/// Notices of one frame.
 struct Packet {
     token: u64,
-    outcomes: Vec<NoticeOutcome>,
-    /// Shards that have not answered yet.
-    waiting: usize,
+    notices: Notices,
     failed: Option<Unavailable>,
 }
 
@@ -85,63 +83,44 @@ impl PacerFrames {
         RoomCost { bytes: 0, work }
     }
 
-    fn wins(&mut self, token: u64, wins: Wins<'_>) -> RoomCost {
-        let work = wins.len() / BIDS_PER_WORK;
-        let mut packet = Packet { token, outcomes: Vec::with_capacity(wins.len()), waiting: 0, failed: None };
-        let mut of_shards: Vec<(ShardIndex, Vec<Win>, Vec<usize>)> = Vec::new();
-        for (at, win) in wins.enumerate() {
-            let checked = match self.tokens.open(win.token) {
-                Some(bid) if bid.lease.shard().0 >= self.shards => Err(NoticeOutcome::TokenInvalid),
-                Some(bid) if win.price_micros > bid.price.0 => Err(NoticeOutcome::PriceAboveBid),
-                Some(bid) => Ok(bid.won(PriceMicros(win.price_micros))),
-                None => Err(NoticeOutcome::TokenInvalid),
-            };
-            packet.outcomes.push(*checked.as_ref().err().unwrap_or(&NoticeOutcome::Unspecified));
-            let Ok(win) = checked else { continue };
-            let shard = win.lease.shard();
-            match of_shards.iter_mut().find(|(of, ..)| *of == shard) {
-                Some((_, wins, places)) => {
-                    wins.push(win);
-                    places.push(at);
-                }
-                None => of_shards.push((shard, vec![win], vec![at])),
-            }
-        }
-        packet.waiting = of_shards.len();
-        if of_shards.is_empty() {
-            self.answers.push((token, Ok(written(&packet.outcomes))));
-            return RoomCost { bytes: 0, work };
+    /// Asks the shards what becomes of notices.
+    fn judge(&mut self, token: u64, (notices, asked): (Notices, Vec<CampaignRequest>)) {
+        let packet = Packet { token, notices, failed: None };
+        if asked.is_empty() {
+            return self.answer(packet);
         }
         let number = self.packets.insert(packet);
-        for (shard, wins, places) in of_shards {
-            let asked = self.asked.insert((number, places));
-            self.asker.start(asked as u64, CampaignRequest { shard, command: Command::Win { wins } });
+        for (of_packet, request) in asked.into_iter().enumerate() {
+            let asked = self.asked.insert((number, of_packet));
+            self.asker.start(asked as u64, request);
         }
-        RoomCost { bytes: 0, work }
     }
 
     fn take_replies(&mut self) {
         for (asked, reply) in self.asker.take_replies() {
-            let (number, places) = self.asked.remove(asked as usize);
+            let (number, of_packet) = self.asked.remove(asked as usize);
             let packet = &mut self.packets[number];
             match reply {
-                Ok(Outcome::Won(outcomes)) => {
-                    places.iter().zip(outcomes).for_each(|(at, outcome)| packet.outcomes[*at] = notice(outcome));
+                Ok(outcome) => packet.notices.judged(of_packet, outcome),
+                Err(unavailable) => {
+                    packet.notices.failed();
+                    packet.failed = Some(unavailable);
                 }
-                Ok(other) => unreachable!("wins are judged: {other:?}"),
-                Err(unavailable) => packet.failed = Some(unavailable),
             }
-            packet.waiting -= 1;
-            if packet.waiting == 0 {
-                let Packet { token, outcomes, failed, .. } = self.packets.remove(number);
-                let answer = match failed {
-                    // Which of them count is unknown: they are to be sent again, and count once.
-                    Some(why) => Err(Problem::from(why).into()),
-                    None => Ok(written(&outcomes)),
-                };
-                self.answers.push((token, answer));
+            if packet.notices.is_whole() {
+                let packet = self.packets.remove(number);
+                self.answer(packet);
             }
         }
+    }
+
+    fn answer(&mut self, Packet { token, notices, failed }: Packet) {
+        let answer = match failed {
+            // Which of them count is unknown: they are to be sent again, and count once.
+            Some(why) => Err(Problem::from(why).into()),
+            None => Ok(written(&notices.into_outcomes())),
+        };
+        self.answers.push((token, answer));
     }
 }
 
@@ -160,10 +139,6 @@ fn reason(why: NoBid) -> NoBidReason {
         NoBid::NoLease => NoBidReason::NoLease,
         NoBid::PriceAboveCap => NoBidReason::PriceAboveCap,
     }
-}
-
-fn notice(outcome: WinOutcome) -> NoticeOutcome {
-    outcome_of(outcome).1
 }
 
 /// The body of an answer to notices.
@@ -204,13 +179,7 @@ where
     ) -> Option<Result<RoomCost, Refused>> {
         let requests = match read_request(body) {
             Ok(PacerRequestRef::Bids(requests)) => requests,
-            Ok(PacerRequestRef::Wins(_)) => return None,
-            Ok(PacerRequestRef::Losses(_)) => {
-                return Some(Err(Refused::new(
-                    "frame_malformed",
-                    "losses are not taken: silence returns what a bid reserves",
-                )));
-            }
+            Ok(PacerRequestRef::Wins(_) | PacerRequestRef::Losses(_)) => return None,
             Err(error) => return Some(Err(Refused::new("frame_malformed", error.to_string()))),
         };
         if let Err(refused) = check_right(identity) {
@@ -225,12 +194,19 @@ where
     }
 
     fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
-        let Ok(PacerRequestRef::Wins(wins)) = read_request(body) else {
-            unreachable!("all but wins are answered at once")
-        };
         check_right(identity)?;
-        identity.charge(wins.len() as u32 - 1);
-        Ok(self.wins(token, wins))
+        let issuer = Issuer { tokens: &self.tokens, shards: self.shards };
+        let (count, notices) = match read_request(body) {
+            Ok(PacerRequestRef::Wins(wins)) => {
+                let count = wins.len();
+                (count, issuer.wins(wins.map(|win| (win.token, PriceMicros(win.price_micros)))))
+            }
+            Ok(PacerRequestRef::Losses(tokens)) => (tokens.len(), issuer.losses(tokens)),
+            Ok(PacerRequestRef::Bids(_)) | Err(_) => unreachable!("all but notices are answered at once"),
+        };
+        identity.charge(count as u32 - 1);
+        self.judge(token, notices);
+        Ok(RoomCost { bytes: 0, work: count / BIDS_PER_WORK })
     }
 
     fn deliver(&mut self, from: Address, body: P) -> Result<(), P> {
@@ -248,7 +224,7 @@ where
     }
 
     fn give_up(&mut self, _is_of_ended: &dyn Fn(u64) -> bool) {
-        // Wins wait for nobody but the disk, and count whether their client is there or not.
+        // Notices wait for nobody but the disk, and count whether their client is there or not.
     }
 
     fn take_answers(&mut self, _is_gone: &mut dyn FnMut(u64) -> bool) -> Answers {

@@ -4,6 +4,7 @@
 //!   PUT /v1/campaigns/{id}    a plan         GET /v1/campaigns/{id}    plan, spending, throttle, reasons
 //!   GET /v1/campaigns         pages          DELETE …                  it ends
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
+//!                                            POST /v1/losses           tokens
 //!   POST /openrtb/2.6/bids    auctions       GET /openrtb/2.6/billing, /win, /loss    notices
 //! ```
 
@@ -81,6 +82,7 @@ struct Served {
         campaigns::delete_campaign,
         bids::bid,
         bids::win,
+        bids::lose,
         openrtb::auction,
         openrtb::billing,
         openrtb::won,
@@ -115,6 +117,7 @@ impl HttpRoom for PacerHttp {
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
             .route("/v1/wins", post(bids::win).with_state(served.clone()))
+            .route("/v1/losses", post(bids::lose).with_state(served.clone()))
             .route("/openrtb/2.6/billing", get(openrtb::billing).with_state(served.clone()))
             .route("/openrtb/2.6/win", get(openrtb::won).with_state(served.clone()))
             .route("/openrtb/2.6/loss", get(openrtb::lost).with_state(served.clone()))

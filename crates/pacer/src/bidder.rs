@@ -202,6 +202,8 @@ pub struct Retired {
     pub lease: LeaseId,
     /// Bids that were made on it.
     pub bids: u32,
+    /// What was not bid.
+    pub left: BudgetMicros,
     /// When the last one may have been made.
     pub at: TimeMs,
 }
@@ -353,7 +355,7 @@ impl Bidder {
                 Some(slot) => {
                     (slot.lease, slot.left, slot.number, slot.opened) = (*lease, amount.0, 0, *opened);
                 }
-                None => self.retired.push(Retired { lease: *lease, bids: 0, at: self.now }),
+                None => self.retired.push(Retired { lease: *lease, bids: 0, left: *amount, at: self.now }),
             }
         }
     }
@@ -409,7 +411,8 @@ impl Bidder {
     /// Nothing more is bid on the campaign's lease.
     fn retire(&mut self, campaign: u32) {
         let Some(slot) = self.slots.get_mut(campaign as usize).filter(|slot| slot.lease != LeaseId(0)) else { return };
-        self.retired.push(Retired { lease: slot.lease, bids: slot.number, at: self.now });
+        let left = BudgetMicros(slot.left);
+        self.retired.push(Retired { lease: slot.lease, bids: slot.number, left, at: self.now });
         (slot.lease, slot.left, slot.number) = (LeaseId(0), 0, 0);
     }
 }

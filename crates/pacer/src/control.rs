@@ -4,7 +4,7 @@
 //!   reports of bidders ─▶ absorb ─┐                          ┌─▶ updates for bidders: aims, throttles, grants
 //!   changes of plans   ─▶ learn  ─┤ campaigns and leases ────┤
 //!   spending           ─▶ learn  ─┘                          ├─▶ wanted ─▶ opened ─▶ held ─▶ a grant
-//!                                                            └─▶ due ─▶ closed ─▶ settled
+//!                                                            └─▶ due, or all bids known ─▶ closed ─▶ paid ─▶ settled
 //! ```
 //!
 //! Promise: a lease is granted to one worker, once, and only when its record and its money are durable. It is closed

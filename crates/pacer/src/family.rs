@@ -9,8 +9,9 @@ use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
 use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, ShardFamily, Single, Unavailable};
 
 use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
-use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, Win};
+use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, RetiredLease, Win};
 use crate::plan::Plan;
+use crate::token::Bid;
 
 /// The logs of campaigns: what a snapshot holds is forgotten.
 pub const CAMPAIGNS: Family = Family { number: 5, name: "campaigns", retention: Retention::SinceSnapshot };
@@ -59,8 +60,10 @@ impl Commands for CampaignCommands {
                 Command::Forget { campaigns } | Command::Spending { campaigns } => campaigns.len() * 4,
                 Command::Open { wanted } => wanted.len() * size_of::<LeaseWanted>(),
                 Command::Win { wins } => wins.len() * size_of::<Win>(),
+                Command::Lose { bids } => bids.len() * size_of::<Bid>(),
+                Command::Retire { leases } => leases.len() * size_of::<RetiredLease>(),
                 Command::Close { leases } | Command::Settle { leases } => leases.len() * size_of::<LeaseId>(),
-                Command::Changed { .. } | Command::Leases { .. } => 0,
+                Command::Changed { .. } | Command::Leases { .. } | Command::Known { .. } => 0,
             }
     }
 
@@ -72,6 +75,7 @@ impl Commands for CampaignCommands {
             | Command::Settle { .. }
             | Command::Delete { .. }
             | Command::Forget { .. } => RecordClass::Note,
+            // A loss has happened, too. But what it returns comes back without it, and wins need the room.
             _ => RecordClass::New,
         }
     }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Two tasks of one thread: [`Keeper::round`] tells bidders what has changed, and waits for no disk of the ledger;
-//! [`Keeper::move_money`] opens, holds, closes and settles leases, and may wait. What fails is asked again: each step
-//! is done once, however often it is asked for.
+//! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. What fails is asked again:
+//! each step is done once, however often it is asked for.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use crate::bidder::{Report, Update};
 use crate::control::{Control, Live, Money, Settlement, Stopped};
-use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome};
+use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
 /// Campaigns that are asked for at once.
@@ -99,6 +99,8 @@ pub struct Keeper<S, B, T> {
     /// How far the changes of each shard are known.
     followed: RefCell<Vec<u64>>,
     spending_asked: Cell<TimeMs>,
+    /// Shards that may have opened leases of which nobody knows here: their answers did not come.
+    unheard: RefCell<BTreeSet<ShardIndex>>,
     /// What the log was told of last.
     told: RefCell<BTreeSet<String>>,
 }
@@ -117,6 +119,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             now: Cell::new(TimeMs(0)),
             followed,
             spending_asked: Cell::new(TimeMs(0)),
+            unheard: RefCell::default(),
             told: RefCell::default(),
         }
     }
@@ -135,18 +138,23 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             return Err("the bidders have not told the time".to_owned());
         }
         for shard in self.all_shards() {
-            // Their counters begin at 1.
-            let mut after = LeaseId::new(shard, 0);
-            loop {
-                let command = Command::Leases { after, limit: LEASES_AT_ONCE };
-                let Outcome::Leases(leases) = self.shards.ask(shard, command).await? else { unreachable!("of leases") };
-                let Some(last) = leases.last() else { break };
-                after = last.id;
-                let mut control = self.control.borrow_mut();
-                leases.iter().for_each(|lease| control.recover(lease, self.now.get()));
-            }
+            self.recover_leases(shard).await?;
         }
         Ok(())
+    }
+
+    /// Learns which leases of a shard are open that nobody knows of here.
+    async fn recover_leases(&self, shard: ShardIndex) -> Result<(), String> {
+        // Their counters begin at 1.
+        let mut after = LeaseId::new(shard, 0);
+        loop {
+            let command = Command::Leases { after, limit: LEASES_AT_ONCE };
+            let Outcome::Leases(leases) = self.shards.ask(shard, command).await? else { unreachable!("of leases") };
+            let Some(last) = leases.last() else { return Ok(()) };
+            after = last.id;
+            let mut control = self.control.borrow_mut();
+            leases.iter().for_each(|lease| control.recover(lease, self.now.get()));
+        }
     }
 
     /// Tells bidders what has changed, and hears from them.
@@ -166,14 +174,21 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         self.exchange().await;
     }
 
-    /// Opens and holds leases that are wanted; closes and settles those that are over.
+    /// Opens and holds leases that are wanted; retires those that nothing is bid on, and closes and settles those that
+    /// are over.
     pub async fn move_money(&self) {
         if let Err(why) = self.open().await {
             self.tell("no money can be leased", &why);
         }
         self.hold().await;
+        if let Err(why) = self.retire().await {
+            self.tell("leases on which nothing is bid wait for their deadline", &why);
+        }
         if let Err(why) = self.settle().await {
             self.tell("leases wait to be settled", &why);
+        }
+        if let Err(why) = self.forget_leases().await {
+            self.tell("settled leases wait to be forgotten", &why);
         }
         if let Err(why) = self.forget().await {
             self.tell("ended campaigns wait to be forgotten", &why);
@@ -252,6 +267,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn open(&self) -> Result<(), String> {
+        let unheard = self.unheard.borrow().clone();
+        for shard in unheard {
+            self.recover_leases(shard).await?;
+            self.unheard.borrow_mut().remove(&shard);
+        }
         let now = self.now.get();
         let wanted = self.control.borrow_mut().wanted(now);
         let mut failed = Ok(());
@@ -267,7 +287,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     }
                     Ok(other) => unreachable!("leases were to be opened: {other:?}"),
                     Err(why) => {
-                        // If it was done all the same, nobody bids with these leases: a start finds and settles them.
+                        // If it was done all the same, nobody bids with these leases: they are found and settled.
+                        self.unheard.borrow_mut().insert(shard);
                         wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
                         failed = Err(why);
                     }
@@ -298,10 +319,44 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
     }
 
+    /// Says on which leases nothing is bid any more.
+    async fn retire(&self) -> Result<(), String> {
+        let retired = self.control.borrow().untold();
+        for (shard, retired) in self.by_shard(retired, |retired: &RetiredLease| retired.lease.shard()) {
+            for retired in retired.chunks(LEASES_AT_ONCE) {
+                self.shards.ask(shard, Command::Retire { leases: retired.to_vec() }).await?;
+                self.control.borrow_mut().told(retired);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leases that need not wait for their deadline: their shards know of all of their bids whether they were won or
+    /// lost. No shard is asked while no lease waits, and none looks through all of its leases for the answer.
+    async fn known(&self) -> Vec<LeaseId> {
+        let mut all = Vec::new();
+        for shard in self.all_shards() {
+            if !self.control.borrow().has_retired() {
+                break;
+            }
+            match self.shards.ask(shard, Command::Known { limit: LEASES_AT_ONCE }).await {
+                Ok(Outcome::Known(known)) => {
+                    all.extend(known.into_iter().filter(|lease| self.control.borrow().is_retired(*lease)));
+                }
+                Ok(other) => unreachable!("known leases were asked for: {other:?}"),
+                // They have a deadline.
+                Err(why) => self.tell("leases whose bids are all known wait for their deadline", &why),
+            }
+        }
+        all
+    }
+
     async fn settle(&self) -> Result<(), String> {
         let now = self.now.get();
-        let mut over = self.control.borrow().due(now);
+        let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
+        over.extend(self.control.borrow().due(now));
         over.extend(self.control.borrow().closing());
+        let over = Vec::from_iter(over);
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
             for leases in leases.chunks(LEASES_AT_ONCE) {
                 let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
@@ -309,15 +364,15 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
                 let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
                 self.control.borrow_mut().closed(&closed);
-                // An earlier settlement was done, and its answer was lost.
+                // A shard has forgotten them, and its answer was lost.
                 self.control.borrow_mut().settled(&forgotten);
-                self.pay(shard, &closed).await?;
+                self.pay(&closed).await;
             }
         }
         Ok(())
     }
 
-    async fn pay(&self, shard: ShardIndex, closed: &[LeaseView]) -> Result<(), String> {
+    async fn pay(&self, closed: &[LeaseView]) {
         let settlements: Vec<Settlement> =
             closed.iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
@@ -337,9 +392,17 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),
             }
         }
-        if !done.is_empty() {
-            self.shards.ask(shard, Command::Settle { leases: done.clone() }).await?;
-            self.control.borrow_mut().settled(&done);
+        self.control.borrow_mut().paid(&done);
+    }
+
+    /// Forgets leases that the ledger was told of, when no notice of their bids can come any more.
+    async fn forget_leases(&self) -> Result<(), String> {
+        let over = self.control.borrow().over(self.now.get());
+        for (shard, over) in self.by_shard(over, |lease| lease.shard()) {
+            for over in over.chunks(LEASES_AT_ONCE) {
+                self.shards.ask(shard, Command::Settle { leases: over.to_vec() }).await?;
+                self.control.borrow_mut().settled(over);
+            }
         }
         Ok(())
     }

@@ -3,13 +3,16 @@
 //! ```text
 //!   Put, Delete ──▶ plans                      Changed ──▶ whoever bids
 //!   Open ──▶ lease: amount ≤ what the budget and the day have left ──▶ (held in the ledger) ──▶ bids
-//!   Win  ──▶ lease: once for each bid, within its deadline, never above the amount
+//!   Win, Lose ──▶ once for each bid: its price is spent or not, and what it reserved is exposed no more
+//!   Retire ──▶ nothing more is bid: the rest is exposed no more; Known: no bid is left that may win
 //!   Close ──▶ no win counts any more ──▶ (the ledger gets what was spent) ──▶ Settle: the lease is forgotten
 //! ```
 //!
 //! Promise: `spent + exposed ≤ budget` whenever money is leased, for the budget that is in force then, in all and for
-//! each day; a bid is paid once. A lease stands in the journal before its money is held, so that none is lost by a
-//! crash: what is open after a start is settled when its deadline has passed.
+//! each day; a bid is paid once. What is exposed of a lease is its amount without what was spent and what has returned:
+//! at least what the bids can cost of which nobody knows whether they were won or lost. A lease stands in the journal
+//! before its money is held, so that none is lost by a crash: what is open after a start is settled when its deadline
+//! has passed.
 //!
 //! Invariant: bids are no records. A lease has the most that all of its bids can cost.
 
@@ -18,26 +21,26 @@ mod codec;
 mod command;
 mod event;
 mod lease;
+mod notices;
 mod snapshot;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
-use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::form::Malformed;
 
 use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
 use crate::plan::Plan;
-use crate::token::Opening;
-use crate::units::{BudgetMicros, Impressions};
+use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, Spending};
-pub use command::{Change, Command, LeaseWanted, NoLease, Outcome, Refusal, Win, WinOutcome};
-pub use event::{Event, Opened, What, WonBid};
+pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
+pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView};
 
 use campaign::Campaign;
-use lease::Lease;
+use lease::{Bids, Lease, LeaseStage};
+use notices::Noticed;
 
 /// What decisions see beside the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,16 +72,10 @@ pub struct Campaigns {
     /// How many numbers were given.
     numbered: u32,
     leases: BTreeMap<LeaseId, Lease>,
+    /// Those that are retired, and of whose bids all are known.
+    known: BTreeSet<LeaseId>,
     /// How many leases were opened.
     opened: u64,
-}
-
-/// What was decided of earlier parts of one command.
-#[derive(Default)]
-struct Taken {
-    leased: BTreeMap<u32, BudgetMicros>,
-    won: BTreeSet<(LeaseId, u32)>,
-    paid: BTreeMap<LeaseId, BudgetMicros>,
 }
 
 impl Campaigns {
@@ -97,13 +94,17 @@ impl Campaigns {
         self.leases.len()
     }
 
-    /// What was spent of all campaigns, and what wins may still cost.
-    pub fn totals(&self) -> (BudgetMicros, BudgetMicros) {
-        // Campaigns of several currencies may have more together than one budget can be.
-        let sum = |of: fn(&Campaign) -> BudgetMicros| {
-            BudgetMicros(self.campaigns.values().fold(0, |sum: u64, campaign| sum.saturating_add(of(campaign).0)))
-        };
-        (sum(|campaign| campaign.spent), sum(|campaign| campaign.exposed))
+    /// What all campaigns together have spent and may spend. Their days are not told.
+    pub fn totals(&self) -> Spending {
+        let mut totals = Spending::default();
+        for campaign in self.campaigns.values() {
+            // Campaigns of several currencies may have more together than one budget can be.
+            totals.spent.0 = totals.spent.0.saturating_add(campaign.spent.0);
+            totals.exposed.0 = totals.exposed.0.saturating_add(campaign.exposed.0);
+            totals.impressions += campaign.impressions;
+            totals.losses += campaign.losses;
+        }
+        totals
     }
 
     /// The number of a new campaign: each shard has its own. `None` if all were given.
@@ -116,10 +117,10 @@ impl Campaigns {
     }
 
     /// How much may be leased of a campaign now, at most `amount`.
-    fn leasable(&self, taken: &mut Taken, wanted: LeaseWanted) -> Result<BudgetMicros, NoLease> {
+    fn leasable(&self, leased: &mut BTreeMap<u32, BudgetMicros>, wanted: LeaseWanted) -> Result<BudgetMicros, NoLease> {
         let campaign = self.campaigns.get(&wanted.campaign).filter(|campaign| !campaign.is_ended);
         let campaign = campaign.ok_or(NoLease::CampaignUnknown)?;
-        let already = taken.leased.entry(wanted.campaign).or_default();
+        let already = leased.entry(wanted.campaign).or_default();
         let in_all = campaign.budget_left().left_behind(*already);
         let on_day = campaign.day_left(wanted.day).map_or(in_all, |left| left.left_behind(*already));
         let amount = wanted.amount.min(in_all).min(on_day);
@@ -128,25 +129,6 @@ impl Campaigns {
         }
         *already += amount;
         Ok(amount)
-    }
-
-    /// Whether a bid that has won is to be paid, whatever its deadline.
-    fn judge(&self, taken: &mut Taken, bid: WonBid) -> WinOutcome {
-        let Some(lease) = self.leases.get(&bid.lease) else { return WinOutcome::Late };
-        if lease.won.has(bid.number) || taken.won.contains(&(bid.lease, bid.number)) {
-            return WinOutcome::Duplicate;
-        }
-        if lease.is_closed {
-            return WinOutcome::Late;
-        }
-        let paid = taken.paid.entry(bid.lease).or_default();
-        let left = lease.amount.left_behind(lease.spent + *paid);
-        if left < bid.price.into() {
-            return WinOutcome::Unfunded;
-        }
-        *paid += bid.price.into();
-        taken.won.insert((bid.lease, bid.number));
-        WinOutcome::Taken
     }
 
     fn put(&self, id: &str, plan: &Plan, allowed: Allowed) -> Result<(What, Outcome), Outcome> {
@@ -185,14 +167,14 @@ impl Campaigns {
     }
 
     fn open(&self, wanted: &[LeaseWanted], now: TimeMs) -> (Option<What>, Outcome) {
-        let (mut taken, mut leases, mut outcomes) = (Taken::default(), Vec::new(), Vec::new());
+        let (mut leased, mut leases, mut outcomes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for wanted in wanted {
             let counter = self.opened + 1 + leases.len() as u64;
             if self.leases.len() + leases.len() >= LEASES_MAX {
                 outcomes.push(Err(NoLease::TooMany));
                 continue;
             }
-            outcomes.push(self.leasable(&mut taken, *wanted).map(|amount| {
+            outcomes.push(self.leasable(&mut leased, *wanted).map(|amount| {
                 leases.push(Opened::of(wanted, amount));
                 LeaseView {
                     id: LeaseId::new(self.shard, counter),
@@ -208,43 +190,30 @@ impl Campaigns {
         (what, Outcome::Opened(outcomes))
     }
 
-    fn win(&self, wins: &[Win], deadline_ms: u64, now: TimeMs) -> (Option<What>, Outcome) {
-        let (mut taken, mut paid, mut outcomes) = (Taken::default(), Vec::new(), Vec::new());
-        for win in wins {
-            let is_late = now.0 > win.bid_at.0.saturating_add(deadline_ms);
-            // One of another timeline: before a restore, leases had the same numbers.
-            if self.leases.get(&win.lease).is_some_and(|lease| win.opened != Opening::of(lease.opened)) {
-                outcomes.push(WinOutcome::Unfunded);
-                continue;
-            }
-            let outcome = match self.judge(&mut taken, win.into()) {
-                // A duplicate is one also when it is late: what was paid is paid.
-                WinOutcome::Taken if is_late && !is_planted(Bug::LateWinTaken) => {
-                    taken.won.remove(&(win.lease, win.number));
-                    *taken.paid.get_mut(&win.lease).expect("it was paid of just now") -= win.price.into();
-                    WinOutcome::Late
-                }
-                outcome => outcome,
-            };
-            if outcome == WinOutcome::Taken {
-                paid.push(win.into());
-            }
-            outcomes.push(outcome);
-        }
-        ((!paid.is_empty()).then_some(What::Won { wins: paid }), Outcome::Won(outcomes))
+    fn retire(&self, leases: &[RetiredLease]) -> Option<What> {
+        // What cannot be is not believed: the lease waits for its deadline.
+        let is_open = |retired: &&RetiredLease| {
+            let lease = self.leases.get(&retired.lease).filter(|lease| lease.stage == LeaseStage::Open);
+            lease.is_some_and(|lease| retired.left <= lease.exposed())
+        };
+        let open: BTreeMap<LeaseId, BudgetMicros> =
+            leases.iter().filter(is_open).map(|retired| (retired.lease, retired.left)).collect();
+        let retired = |(lease, left)| RetiredLease { lease, left };
+        (!open.is_empty()).then(|| What::Retired { leases: open.into_iter().map(retired).collect() })
     }
 
     fn close(&self, leases: &[LeaseId]) -> (Option<What>, Outcome) {
         let known = |id: &LeaseId| self.leases.get(id).map(|lease| (*id, lease));
         let views = leases.iter().filter_map(known);
         let views = views.map(|(id, lease)| LeaseView { is_closed: true, ..lease.view(id) }).collect();
-        let open = leases.iter().filter_map(known).filter(|(_, lease)| !lease.is_closed).map(|(id, _)| id);
+        let open =
+            leases.iter().filter_map(known).filter(|(_, lease)| lease.stage != LeaseStage::Closed).map(|(id, _)| id);
         let open: Vec<LeaseId> = open.collect::<BTreeSet<_>>().into_iter().collect();
         ((!open.is_empty()).then_some(What::Closed { leases: open }), Outcome::Closed(views))
     }
 
     fn settle(&self, leases: &[LeaseId]) -> Option<What> {
-        let is_closed = |id: &&LeaseId| self.leases.get(id).is_some_and(|lease| lease.is_closed);
+        let is_closed = |id: &&LeaseId| self.leases.get(id).is_some_and(|lease| lease.stage == LeaseStage::Closed);
         let closed: BTreeSet<LeaseId> = leases.iter().filter(is_closed).copied().collect();
         (!closed.is_empty()).then(|| What::Settled { leases: closed.into_iter().collect() })
     }
@@ -276,7 +245,7 @@ impl Campaigns {
 
     /// Whether an event follows from the state.
     fn follows(&self, what: &What) -> bool {
-        let mut taken = Taken::default();
+        let (mut leased, mut noticed) = (BTreeMap::new(), Noticed::default());
         match what {
             What::Put { number, id, plan } => match self.campaigns.get(number) {
                 Some(known) => known.id == *id && !known.is_ended && known.plan.version <= plan.version,
@@ -289,12 +258,18 @@ impl Campaigns {
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
                         let wanted = LeaseWanted { campaign: *campaign, amount: *amount, least: *amount, day: *day };
-                        self.leasable(&mut taken, wanted).is_ok()
+                        self.leasable(&mut leased, wanted).is_ok()
                     })
             }
             What::Won { wins } => {
-                !wins.is_empty() && wins.iter().all(|bid| self.judge(&mut taken, *bid) == WinOutcome::Taken)
+                let mut is_taken = |won| self.judge_win(&mut noticed, won, false) == WinOutcome::Taken;
+                !wins.is_empty() && wins.iter().all(|won| is_taken(*won))
             }
+            What::Lost { bids } => {
+                let mut is_taken = |lost| self.judge_loss(&mut noticed, lost) == LossOutcome::Taken;
+                !bids.is_empty() && bids.iter().all(|lost| is_taken(*lost))
+            }
+            What::Retired { leases } => self.retire(leases).as_ref() == Some(what),
             What::Closed { leases } => self.close(leases).0.as_ref() == Some(what),
             What::Settled { leases } => self.settle(leases).as_ref() == Some(what),
         }
@@ -335,38 +310,34 @@ impl Campaigns {
                 for Opened { campaign, amount, day } in leases {
                     let day = self.campaigns.get_mut(campaign).expect("it follows").lease(*amount, *day);
                     let (campaign, amount) = (*campaign, *amount);
-                    let (opened, is_closed, spent) = (at, false, BudgetMicros::ZERO);
-                    let lease = Lease { campaign, amount, day, opened, is_closed, spent, won: lease::Won::default() };
+                    let (spent, returned) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
+                    let (opened, stage) = (at, LeaseStage::Open);
+                    let (won, lost) = (Bids::default(), Bids::default());
+                    let lease = Lease { campaign, amount, day, opened, stage, spent, returned, won, lost };
                     self.opened += 1;
                     self.leases.insert(LeaseId::new(self.shard, self.opened), lease);
                 }
             }
-            What::Won { wins } => {
-                for WonBid { lease, number, price } in wins {
-                    let lease = self.leases.get_mut(lease).expect("it follows");
-                    let price: BudgetMicros = (*price).into();
-                    assert!(lease.won.insert(*number), "a bid wins once");
-                    lease.spent += price;
-                    assert!(lease.spent <= lease.amount, "a lease spends no more than it has");
+            What::Won { wins } => self.fold_won(wins),
+            What::Lost { bids } => self.fold_lost(bids),
+            What::Retired { leases } => {
+                for RetiredLease { lease: id, left } in leases {
+                    let lease = self.leases.get_mut(id).expect("it follows");
+                    lease.returned += *left;
+                    assert!(lease.spent + lease.returned <= lease.amount, "no more is left of a lease than it has");
+                    lease.stage = LeaseStage::Retired;
                     let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
-                    campaign.spent += price;
-                    campaign.exposed -= price;
-                    campaign.impressions += Impressions(1);
-                    if lease.day >= campaign.day.number {
-                        campaign.day.spent += price;
-                        campaign.day.exposed -= price;
-                    }
+                    campaign.free(*left, lease.day);
+                    self.note_if_known(*id);
                 }
             }
             What::Closed { leases } => {
                 for id in leases {
                     let lease = self.leases.get_mut(id).expect("it follows");
                     let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
-                    campaign.exposed -= lease.exposed();
-                    if lease.day >= campaign.day.number {
-                        campaign.day.exposed -= lease.exposed();
-                    }
-                    lease.is_closed = true;
+                    campaign.free(lease.exposed(), lease.day);
+                    lease.stage = LeaseStage::Closed;
+                    self.known.remove(id);
                 }
             }
             What::Settled { leases } => {
@@ -382,8 +353,11 @@ impl Campaigns {
         let mut exposed: BTreeMap<u32, (BudgetMicros, BudgetMicros, u32)> = BTreeMap::new();
         for (id, lease) in &self.leases {
             let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
-            let is_whole =
-                id.shard() == self.shard && (1..=self.opened).contains(&id.counter()) && lease.spent <= lease.amount;
+            let is_whole = id.shard() == self.shard
+                && (1..=self.opened).contains(&id.counter())
+                && lease.spent.0.checked_add(lease.returned.0).is_some_and(|sum| sum <= lease.amount.0)
+                && lease.won.is_apart_from(&lease.lost)
+                && lease.is_known() == self.known.contains(id);
             if !is_whole || lease.day > campaign.day.number {
                 return false;
             }
@@ -404,6 +378,7 @@ impl Campaigns {
                 && campaign.day.spent <= campaign.spent
         };
         self.shard.0 < self.shards
+            && self.known.iter().all(|id| self.leases.contains_key(id))
             && self.campaigns.iter().all(is_added)
             && self.ids.len() == self.campaigns.len()
             && self.changes.len() == self.campaigns.len()
@@ -436,6 +411,7 @@ impl Machine for Campaigns {
             changes: BTreeMap::new(),
             numbered: 0,
             leases: BTreeMap::new(),
+            known: BTreeSet::new(),
             opened: 0,
         }
     }
@@ -464,6 +440,11 @@ impl Machine for Campaigns {
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
             Command::Open { wanted } => maybe(self.open(wanted, now)),
             Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms, now)),
+            Command::Lose { bids } => maybe(self.lose(bids)),
+            Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),
+            Command::Known { limit } => {
+                Decision::Answer(Outcome::Known(self.known.iter().take(*limit).copied().collect()))
+            }
             Command::Close { leases } => maybe(self.close(leases)),
             Command::Settle { leases } => maybe((self.settle(leases), Outcome::Done)),
             Command::Read { id } => Decision::Answer(match self.ids.get(id) {
@@ -487,9 +468,11 @@ impl Machine for Campaigns {
     fn apply(&mut self, event: &Event, at: Place) {
         match &event.what {
             // They were judged just now, one by one. What must hold is asserted where they are folded in.
-            won @ What::Won { .. } if at.sequence.0 > self.sequence && event.at >= self.time => {
+            noticed @ (What::Won { .. } | What::Lost { .. })
+                if at.sequence.0 > self.sequence && event.at >= self.time =>
+            {
                 (self.sequence, self.time) = (at.sequence.0, event.at);
-                self.fold(won, event.at);
+                self.fold(noticed, event.at);
             }
             _ => {
                 let applied = self.apply_checked(event, at);

@@ -33,10 +33,12 @@ metrics! {
     pub struct CampaignMetrics(shard) {
         campaigns: Gauge "tidegate_campaigns" "Campaigns that there are.";
         campaigns_max: Gauge "tidegate_campaigns_max" "How many there may be.";
-        leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money that are not settled.";
+        leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money of whose bids a notice may still come.";
         spent: Gauge "tidegate_pacer_spent" "What wins have cost, of all campaigns that there are, in millionths.";
         exposed: Gauge
             "tidegate_pacer_exposed" "What wins of bids may still cost, and what is leased for others, in millionths.";
+        wins: Gauge "tidegate_pacer_wins" "Wins that were taken, of all campaigns that there are.";
+        losses: Gauge "tidegate_pacer_losses" "Losses that were taken, of all campaigns that there are.";
     }
 }
 
@@ -149,12 +151,14 @@ where
                 if shown.replace(state.sequence()) == Some(state.sequence()) {
                     return;
                 }
-                let (spent, exposed) = state.totals();
+                let totals = state.totals();
                 metrics.campaigns.set(state.count() as i64);
                 metrics.campaigns_max.set(campaigns_max as i64);
                 metrics.leases.set(state.leases() as i64);
-                metrics.spent.set(spent.0 as i64);
-                metrics.exposed.set(exposed.0 as i64);
+                metrics.spent.set(totals.spent.0 as i64);
+                metrics.exposed.set(totals.exposed.0 as i64);
+                metrics.wins.set(totals.impressions.0 as i64);
+                metrics.losses.set(totals.losses.0 as i64);
             })
         })
     }

@@ -67,6 +67,11 @@ impl From<PriceMicros> for BudgetMicros {
     }
 }
 
+/// How many bids were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Losses(pub u64);
+
 /// Sums and differences within one unit. They panic where they leave it: money that is wrong is a bug, and the process
 /// stops.
 macro_rules! sums {
@@ -105,7 +110,7 @@ macro_rules! sums {
     )+ };
 }
 
-sums!(BudgetMicros, Impressions);
+sums!(BudgetMicros, Impressions, Losses);
 
 impl fmt::Display for BudgetMicros {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

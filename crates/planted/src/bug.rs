@@ -11,6 +11,16 @@ pub enum Bug {
     GrantedUnheld,
     /// A lease is closed when it is retired, though bids of it may still win.
     ClosedEarly,
+    /// A loss returns what its bid reserves, and does not keep the bid from winning.
+    LossForgotten,
+    /// A loss of a bid that has won returns its price.
+    WonBidReturned,
+    /// A lease is taken for one whose bids are all known, though some are not.
+    KnownEarly,
+    /// A lease is forgotten as soon as its money was given back, though notices of its bids may come again.
+    ForgottenEarly,
+    /// What was not bid of a lease is counted twice when it is given back.
+    LeftReturnedTwice,
     /// A settlement whose answer was lost is taken for done.
     SettlementTrusted,
     /// A lease is granted to another worker as well.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tidegate_pacer::openrtb::{CurrencyCode, Floor};
-use tidegate_pacer::token::{Bid, TokenKey};
+use tidegate_pacer::token::{Bid, TOKEN_BYTES, TokenKey};
 use tidegate_pacer::units::PriceMicros;
 use utoipa::IntoParams;
 
@@ -41,6 +41,9 @@ pub struct LossNotice {
     /// The token of the bid.
     #[param(example = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")]
     pub token: String,
+    /// What shows that this is the `lurl` of the bid.
+    #[param(example = "0123456789abcdef")]
+    pub proof: String,
     /// `${AUCTION_LOSS}`: why, by the list "Loss Reason Codes".
     #[serde(default)]
     #[param(required = false, example = "102")]
@@ -52,11 +55,21 @@ pub struct LossNotice {
 pub struct Wrong(pub &'static str, pub &'static str);
 
 /// A token that this server has not made.
-const TOKEN: Wrong = Wrong("token", "token: this server has made no such bid");
+pub const TOKEN: Wrong = Wrong("token", "token: this server has made no such bid");
 
-/// The bid of a token.
-pub fn bid_of(tokens: &TokenKey, token: &str) -> Result<Bid, Wrong> {
-    token_of(token).and_then(|token| tokens.open(&token)).ok_or(TOKEN)
+/// The bid of a token, which this server has made.
+pub fn bid_of(tokens: &TokenKey, token: &str) -> Result<([u8; TOKEN_BYTES], Bid), Wrong> {
+    token_of(token).and_then(|token| Some((token, tokens.open(&token)?))).ok_or(TOKEN)
+}
+
+impl LossNotice {
+    /// The token of the bid that has lost.
+    pub fn token(&self, tokens: &TokenKey) -> Result<[u8; TOKEN_BYTES], Wrong> {
+        let (token, _) = bid_of(tokens, &self.token)?;
+        let proof = u64::from_str_radix(&self.proof, 16).ok();
+        let is_proved = proof == Some(tokens.proof_of_loss(&token));
+        if is_proved { Ok(token) } else { Err(Wrong("proof", "proof: it is not that of this bid")) }
+    }
 }
 
 impl PaidNotice {
@@ -132,9 +145,16 @@ mod tests {
     #[test]
     fn a_token_is_one_that_was_made_here() {
         let key = TokenKey::derive(b"secret");
-        let text = super::super::response::token_text(&key.sign(&bid()));
+        let token = key.sign(&bid());
+        let text = super::super::response::token_text(&token);
         let text = std::str::from_utf8(&text).expect("letters");
-        assert_eq!(bid_of(&key, text), Ok(bid()));
+        assert_eq!(bid_of(&key, text), Ok((token, bid())));
+        let loss = |proof: u64| {
+            let notice = LossNotice { token: text.to_owned(), proof: format!("{proof:x}"), reason: String::new() };
+            notice.token(&key).map_err(|Wrong(field, _)| field)
+        };
+        assert_eq!(loss(key.proof_of_loss(&token)), Ok(token));
+        assert_eq!(loss(key.proof_of_loss(&token) ^ 1), Err("proof"));
         assert_eq!(bid_of(&TokenKey::derive(b"other"), text), Err(TOKEN));
         assert_eq!(bid_of(&key, "zzz"), Err(TOKEN));
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use tidegate_pacer::bidder::{AuctionBid, Auctioned, NoBid};
 use tidegate_pacer::openrtb::CurrencyCode;
-use tidegate_pacer::token::TOKEN_BYTES;
+use tidegate_pacer::token::{TOKEN_BYTES, TokenKey};
 use tidegate_pacer::units::PriceMicros;
 
 use super::request::Decoded;
@@ -37,6 +37,8 @@ pub fn token_of(text: &str) -> Option<[u8; TOKEN_BYTES]> {
 pub struct ResponseWriter<'s> {
     /// How notices come back.
     pub settings: &'s OpenRtbSettings,
+    /// Who signs them.
+    pub tokens: &'s TokenKey,
     /// For so many seconds a bid may still become an impression.
     pub expires_s: u64,
 }
@@ -77,16 +79,15 @@ impl ResponseWriter<'_> {
 
     fn bid(&self, out: &mut Vec<u8>, (bid, impression): (&AuctionBid, &Text<'_>), currency: CurrencyCode) {
         out.extend_from_slice(b"{\"id\":\"");
-        let token = bid.token.as_ref().map(token_text);
-        match &token {
-            Some(token) => out.extend_from_slice(token),
+        match &bid.token {
+            Some(token) => out.extend_from_slice(&token_text(token)),
             None => write(out, format_args!("test-{}", bid.impression)),
         }
         out.extend_from_slice(b"\",\"impid\":");
         text(out, impression);
         out.extend_from_slice(b",\"price\":");
         cpm(out, bid.price);
-        if let Some(token) = &token
+        if let Some(token) = &bid.token
             && !self.settings.notice_base.is_empty()
         {
             self.notices(out, token, currency);
@@ -100,19 +101,20 @@ impl ResponseWriter<'_> {
     }
 
     /// The notice that costs, and that of a loss. Who does not have to call us for anything does not.
-    fn notices(&self, out: &mut Vec<u8>, token: &[u8; TOKEN_CHARS], currency: CurrencyCode) {
+    fn notices(&self, out: &mut Vec<u8>, token: &[u8; TOKEN_BYTES], currency: CurrencyCode) {
+        let (proof, token) = (self.tokens.proof_of_loss(token), token_text(token));
         let base = &*self.settings.notice_base;
         let (field, path) = match self.settings.charge_on {
             ChargeOn::Billing => ("burl", "billing"),
             ChargeOn::Win => ("nurl", "win"),
         };
         write(out, format_args!(",\"{field}\":\"{base}/openrtb/2.6/{path}?token="));
-        out.extend_from_slice(token);
+        out.extend_from_slice(&token);
         out.extend_from_slice(b"&price=${AUCTION_PRICE}&currency=${AUCTION_CURRENCY}&bid_currency=");
         out.extend_from_slice(currency.as_str().as_bytes());
         write(out, format_args!("\",\"lurl\":\"{base}/openrtb/2.6/loss?token="));
-        out.extend_from_slice(token);
-        out.extend_from_slice(b"&reason=${AUCTION_LOSS}\"");
+        out.extend_from_slice(&token);
+        write(out, format_args!("&proof={proof:016x}&reason=${{AUCTION_LOSS}}\""));
     }
 }
 

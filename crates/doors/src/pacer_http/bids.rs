@@ -1,14 +1,14 @@
-//! Bid requests and wins in JSON.
+//! Bid requests, wins and losses in JSON.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tidegate_machines::ShardIndex;
 use tidegate_pacer::bidder::{BidRequest, NoBid};
 use tidegate_pacer::bidders::{BidderAnswer, BidderAsk, BidderRequest, Busy};
+use tidegate_pacer::family::CampaignRequest;
 use tidegate_pacer::limits::ITEMS_MAX;
-use tidegate_pacer::machine::{Command, Outcome, Win};
 use tidegate_pacer::token::TOKEN_BYTES;
 use tidegate_pacer::units::PriceMicros;
 use tidegate_shard::Unavailable;
@@ -19,7 +19,8 @@ use crate::auth::{Action, Identity};
 use crate::http::RoomBodyProblems;
 use crate::json::{Problem, decode, json};
 use crate::openrtb::response::{TOKEN_CHARS, token_of};
-use crate::pacer_calls::{BIDS, outcome_of};
+use crate::pacer_calls::BIDS;
+use crate::pacer_notices::{Issuer, Notices, name_of};
 
 /// 1 to 256 bid requests.
 #[derive(Deserialize, ToSchema)]
@@ -68,7 +69,7 @@ pub struct BidBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u32, format = "uint32")]
     price_micros: Option<u32>,
-    /// Comes back with the win; absent if nothing is bid.
+    /// Comes back with the win or the loss; absent if nothing is bid.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     token: Option<String>,
@@ -98,10 +99,28 @@ pub struct WinBody {
     price_micros: u32,
 }
 
-/// What became of wins.
+/// 1 to 256 losses.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LossesBody {
+    /// Each is judged by its own.
+    #[schema(min_items = 1, max_items = 256)]
+    losses: Vec<LossBody>,
+}
+
+/// A bid that has not won.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LossBody {
+    /// What came with the bid.
+    token: Box<str>,
+}
+
+/// What became of wins or losses.
 #[derive(Serialize, ToSchema)]
-pub struct WinOutcomesBody {
-    /// In the order of the wins: `taken`, `duplicate`, `late`, `token_invalid` or `price_above_bid`.
+pub struct NoticeOutcomesBody {
+    /// In the order of the notices: `taken`, `duplicate`, `late` or `token_invalid`; of a win also `price_above_bid`,
+    /// or `lost` if the bid was said to be lost before; of a loss also `won`, if the bid has won.
     outcomes: Vec<&'static str>,
 }
 
@@ -158,43 +177,71 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
 
 /// Say which bids have won
 ///
-/// What is answered as taken is durable. A win counts once, and within `pacing.win_deadline_ms` of its bid.
+/// What is answered as taken is durable. A win counts once, within `pacing.win_deadline_ms` of its bid, and unless the
+/// bid was said to be lost before. What was bid above its price is free again at once.
 #[utoipa::path(
     post,
     path = "/v1/wins",
     tag = "pacer",
     request_body = WinsBody,
-    responses((status = 200, description = "What became of each", body = WinOutcomesBody), RoomBodyProblems)
+    responses((status = 200, description = "What became of each", body = NoticeOutcomesBody), RoomBodyProblems)
 )]
 pub async fn win(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
-    let (head, body) = request.into_parts();
-    let caller = served.door.caller(&head.headers)?;
-    check_right(&caller)?;
-    let body = served.door.read_json(&head.headers, body).await?;
-    let WinsBody { wins } = decode(&body)?;
+    let (caller, WinsBody { wins }) = served.notices(request).await?;
     check_count("wins", wins.len())?;
     caller.charge(wins.len() as u32 - 1);
-    let mut outcomes = vec!["token_invalid"; wins.len()];
-    let mut of_shards: Vec<(Vec<Win>, Vec<usize>)> = vec![Default::default(); served.shards.into()];
-    for (at, win) in wins.iter().enumerate() {
-        let Some(bid) = bytes_of(&win.token).and_then(|token| served.tokens.open(&token)) else { continue };
-        let Some((wins, places)) = of_shards.get_mut(usize::from(bid.lease.shard().0)) else { continue };
-        if win.price_micros > bid.price.0 {
-            outcomes[at] = "price_above_bid";
-            continue;
-        }
-        wins.push(bid.won(PriceMicros(win.price_micros)));
-        places.push(at);
+    let wins = wins.iter().map(|win| (bytes_of(&win.token), PriceMicros(win.price_micros)));
+    served.judge(served.issuer().wins(wins)).await
+}
+
+/// Say which bids have not won
+///
+/// What such a bid reserves is free again at once, and a win of it does not count any more. Nobody has to say it: what
+/// a bid reserves is free when `pacing.win_deadline_ms` have passed.
+#[utoipa::path(
+    post,
+    path = "/v1/losses",
+    tag = "pacer",
+    request_body = LossesBody,
+    responses((status = 200, description = "What became of each", body = NoticeOutcomesBody), RoomBodyProblems)
+)]
+pub async fn lose(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
+    let (caller, LossesBody { losses }) = served.notices(request).await?;
+    check_count("losses", losses.len())?;
+    caller.charge(losses.len() as u32 - 1);
+    served.judge(served.issuer().losses(losses.iter().map(|loss| bytes_of(&loss.token)))).await
+}
+
+impl Served {
+    /// Who sends notices, and which.
+    async fn notices<B: DeserializeOwned>(&self, request: Request) -> Result<(Identity, B), Problem> {
+        let (head, body) = request.into_parts();
+        let caller = self.door.caller(&head.headers)?;
+        check_right(&caller)?;
+        let body = self.door.read_json(&head.headers, body).await?;
+        Ok((caller, decode(&body)?))
     }
-    for (shard, (wins, places)) in of_shards.into_iter().enumerate() {
-        if wins.is_empty() {
-            continue;
-        }
-        let won = served.ask(ShardIndex(shard as u16), Command::Win { wins }).await?;
-        let Outcome::Won(won) = won else { unreachable!("wins are judged") };
-        places.iter().zip(won).for_each(|(at, outcome)| outcomes[*at] = outcome_of(outcome).0);
+
+    pub(super) fn issuer(&self) -> Issuer<'_> {
+        Issuer { tokens: &self.tokens, shards: self.shards }
     }
-    Ok(json(StatusCode::OK, &WinOutcomesBody { outcomes }))
+
+    /// Asks the shards what becomes of notices.
+    async fn judge(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<Response<Body>, Problem> {
+        let outcomes = self.outcomes(asked).await?;
+        Ok(json(StatusCode::OK, &NoticeOutcomesBody { outcomes }))
+    }
+
+    /// What becomes of notices, by name.
+    pub(super) async fn outcomes(
+        &self,
+        (mut notices, asked): (Notices, Vec<CampaignRequest>),
+    ) -> Result<Vec<&'static str>, Problem> {
+        for (number, CampaignRequest { shard, command }) in asked.into_iter().enumerate() {
+            notices.judged(number, self.ask(shard, command).await?);
+        }
+        Ok(notices.into_outcomes().into_iter().map(name_of).collect())
+    }
 }
 
 fn hex(token: &[u8; TOKEN_BYTES]) -> String {
@@ -203,18 +250,16 @@ fn hex(token: &[u8; TOKEN_BYTES]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-fn bytes_of(text: &str) -> Option<[u8; TOKEN_BYTES]> {
+/// The bytes of a token; none, if the text is not one.
+fn bytes_of(text: &str) -> Vec<u8> {
     // As bids of OpenRTB have it.
     if text.len() == TOKEN_CHARS {
-        return token_of(text);
+        return token_of(text).map_or(Vec::new(), Vec::from);
     }
-    let digits: &[u8; 2 * TOKEN_BYTES] = text.as_bytes().try_into().ok()?;
-    let mut token = [0; TOKEN_BYTES];
-    for (byte, pair) in token.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Some(token)
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let byte = |pair: &[u8]| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+    let digits: Option<&[u8; 2 * TOKEN_BYTES]> = text.as_bytes().try_into().ok();
+    digits.and_then(|digits| digits.chunks_exact(2).map(byte).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -224,8 +269,8 @@ mod tests {
     #[test]
     fn a_token_is_read_from_its_digits_alone() {
         let token: [u8; TOKEN_BYTES] = std::array::from_fn(|at| at as u8 * 7);
-        assert_eq!(bytes_of(&hex(&token)), Some(token));
-        assert_eq!(bytes_of(&hex(&token)[1..]), None);
-        assert_eq!(bytes_of(&"g".repeat(2 * TOKEN_BYTES)), None);
+        assert_eq!(bytes_of(&hex(&token)), token);
+        assert!(bytes_of(&hex(&token)[1..]).is_empty());
+        assert!(bytes_of(&"g".repeat(2 * TOKEN_BYTES)).is_empty());
     }
 }

@@ -9,10 +9,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
-use tidegate_machines::ShardIndex;
 use tidegate_pacer::bidders::{EdgeBidder, Uninformed};
-use tidegate_pacer::machine::{Command, Outcome};
-use tidegate_pacer::token::Bid;
+use tidegate_pacer::family::CampaignRequest;
 use tidegate_shard::Unavailable;
 use utoipa::{IntoParams, ToSchema};
 
@@ -20,11 +18,11 @@ use super::bids::check_right;
 use super::{OPENRTB_NOTICE_INVALID, OPENRTB_VERSION_UNSUPPORTED, Served};
 use crate::http::{InQuery, PeerAddress, Readable, RoomBodyProblems, RoomProblems, query_problem};
 use crate::json::{Problem, codes, json, whole_response};
-use crate::openrtb::notice::{LossNotice, PaidNotice, Wrong, bid_of};
+use crate::openrtb::notice::{LossNotice, PaidNotice, TOKEN, Wrong, bid_of};
 use crate::openrtb::request::{REQUEST_BYTES_MAX, read};
 use crate::openrtb::response::{ResponseWriter, no_bid};
 use crate::openrtb::settings::{ChargeOn, OpenRtbSettings};
-use crate::pacer_calls::outcome_of;
+use crate::pacer_notices::Notices;
 
 /// Path of the hot request.
 pub const BIDS_PATH: &str = "/openrtb/2.6/bids";
@@ -162,7 +160,8 @@ pub struct OpenRtbBid {
 /// What became of a notice.
 #[derive(Serialize, ToSchema)]
 pub struct NoticeBody {
-    /// `taken`, `duplicate`, `late`; `ignored` if it is not the kind of notice that costs, or nothing was sold.
+    /// `taken`, `duplicate`, `late`, `lost` for a win behind a loss, `won` for a loss behind a win; `ignored` if it is
+    /// not the kind of notice that costs, or nothing was sold.
     outcome: &'static str,
 }
 
@@ -209,7 +208,7 @@ async fn bid(served: &Served, head: &Parts, body: impl Readable) -> Result<Respo
     let Auctions { bidder, settings, win_deadline_ms } = &*served.auctions;
     let auctioned = bidder.auction(&decoded.request).map_err(|Uninformed| Unavailable::Recovering)?;
     if !auctioned.bids.is_empty() {
-        let writer = ResponseWriter { settings, expires_s: win_deadline_ms / 1_000 };
+        let writer = ResponseWriter { settings, tokens: &served.tokens, expires_s: win_deadline_ms / 1_000 };
         return Ok(whole_response(StatusCode::OK, writer.bids(&decoded, &auctioned)));
     }
     if wants_reason(head.uri.query()) {
@@ -279,7 +278,7 @@ pub async fn won(
 
 /// Say that a bid has lost
 ///
-/// The `lurl` of a bid.
+/// The `lurl` of a bid: what it reserves is free at once, and it can win no more.
 #[utoipa::path(
     get,
     path = "/openrtb/2.6/loss",
@@ -295,8 +294,8 @@ pub async fn lost(
 ) -> Result<Response<Body>, Problem> {
     let outcome = async {
         let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
-        let bid = bid_of(&served.tokens, &notice.token).map_err(wrong)?;
-        served.lose(&bid).await
+        let token = notice.token(&served.tokens).map_err(wrong)?;
+        served.outcome(served.issuer().losses([token].into_iter())).await
     };
     served.noted(outcome.await, address)
 }
@@ -311,18 +310,10 @@ impl Served {
     ) -> Result<Response<Body>, Problem> {
         let outcome = async {
             let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
-            let bid = bid_of(&self.tokens, &notice.token).map_err(wrong)?;
-            let shard = bid.lease.shard();
-            if shard.0 >= self.shards {
-                return Err(wrong(Wrong("token", "token: this server has made no such bid")));
-            }
+            let (token, bid) = bid_of(&self.tokens, &notice.token).map_err(wrong)?;
             match notice.price(&bid).map_err(wrong)? {
                 Some(price) if kind == self.auctions.settings.charge_on => {
-                    let command = Command::Win { wins: vec![bid.won(price)] };
-                    let Outcome::Won(won) = self.ask(ShardIndex(shard.0), command).await? else {
-                        unreachable!("a win is judged")
-                    };
-                    Ok(won.first().map_or("ignored", |outcome| outcome_of(*outcome).0))
+                    self.outcome(self.issuer().wins([(token, price)].into_iter())).await
                 }
                 Some(_) | None => Ok("ignored"),
             }
@@ -330,15 +321,18 @@ impl Served {
         self.noted(outcome.await, address)
     }
 
-    /// A bid has lost: what it reserves returns when its deadline has passed.
-    async fn lose(&self, _bid: &Bid) -> Result<&'static str, Problem> {
-        Ok("ignored")
+    /// What becomes of one notice.
+    async fn outcome(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<&'static str, Problem> {
+        match self.outcomes(asked).await?.first() {
+            Some(&"token_invalid") | None => Err(wrong(TOKEN)),
+            Some(outcome) => Ok(outcome),
+        }
     }
 
-    /// The answer to a notice. One that is new costs its sender nothing, however many there are; one that is wrong, or
-    /// comes again, counts among the requests without a token of its address.
+    /// The answer to a notice. One of a bid costs its sender nothing, however many there are; one that is wrong, or comes
+    /// again, counts among the requests without a token of its address.
     fn noted(&self, outcome: Result<&'static str, Problem>, address: IpAddr) -> Result<Response<Body>, Problem> {
-        if !matches!(outcome, Ok("taken" | "ignored")) {
+        if matches!(outcome, Err(_) | Ok("duplicate")) {
             self.door.count_stranger(address)?;
         }
         outcome.map(|outcome| json(StatusCode::OK, &NoticeBody { outcome }))

@@ -177,7 +177,9 @@ pub struct CampaignBody {
     spent_on_day_micros: u64,
     /// Wins.
     impressions: u64,
-    /// Leases that are not settled.
+    /// Bids that were said to be lost.
+    losses: u64,
+    /// Leases of whose bids a notice may still come.
     leases: u32,
     /// How it is paced now; absent in the first moments.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -243,6 +245,7 @@ impl CampaignBody {
             exposed_micros: spending.exposed.0,
             spent_on_day_micros: spending.day_spent.0,
             impressions: spending.impressions.0,
+            losses: spending.losses.0,
             leases,
             pace: live.map(PaceBody::from),
         }

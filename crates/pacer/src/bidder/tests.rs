@@ -112,10 +112,10 @@ fn what_was_used_is_reported_once() {
     assert_eq!(bidder.report(), Report { used: vec![used], now: NOW, ..Report::default() });
     assert_eq!(bidder.report(), Report { now: NOW, ..Report::default() });
     bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, at: NOW }]);
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, left: BudgetMicros(50), at: NOW }]);
     assert!(bidder.bid(&request(9)).is_ok());
     bidder.update(&Update { revoked: vec![7], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 1, at: NOW }]);
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 1, left: BudgetMicros(0), at: NOW }]);
     assert_eq!(price_of(bidder.bid(&request(10))), Err(NoBid::NoLease));
 }
 
@@ -123,10 +123,11 @@ fn what_was_used_is_reported_once() {
 fn a_campaign_that_has_ended_gives_back_its_lease() {
     let mut bidder = with(aim(), 250);
     bidder.update(&Update { aims: vec![(7, None)], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 0, at: NOW }]);
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 0, left: BudgetMicros(250), at: NOW }]);
     assert_eq!(price_of(bidder.bid(&request(1))), Err(NoBid::CampaignUnknown));
     bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 0, at: NOW }], "it came too late");
+    let late = Retired { lease: LeaseId(2), bids: 0, left: BudgetMicros(100), at: NOW };
+    assert_eq!(bidder.report().retired, [late], "it came too late");
 }
 
 proptest! {

@@ -1,11 +1,15 @@
-//! The life of a lease, from its record to its settlement.
+//! The life of a lease, from its record until it is forgotten.
 //!
 //! ```text
-//!   Opened ──held──▶ Granted ──retired──▶ Retired ──deadline of its last bid──▶ Closing ──settled──▶ forgotten
-//!      └──no money───────────────────────────────────────────────────────────────▲
+//!   Opened ──held──▶ Granted ──retired──▶ Retired ──deadline of its last bid──▶ Closing ──paid──▶ Paid ──▶ forgotten
+//!      │                                    ├──all of its bids are known──────────▲                 ▲
+//!      └──no money──────────────────────────▶                          deadline of its last bid ────┘
 //! ```
+//!
+//! A lease whose bids are all known gives its money back at once. It is remembered until the deadline of its last bid
+//! all the same: until then, a notice that comes again is told what it was told before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 use tidegate_machines::TimeMs;
@@ -13,7 +17,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
 use crate::bidder::{Grant, Retired};
-use crate::machine::{LeaseId, LeaseView};
+use crate::machine::{LeaseId, LeaseView, RetiredLease};
 use crate::units::BudgetMicros;
 
 /// A lease of this process, or one that was open at its start.
@@ -33,10 +37,16 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Leases {
     all: HashMap<LeaseId, Known>,
+    /// How many there are of each campaign that has any.
+    of_campaigns: HashMap<u32, usize>,
     opened: BTreeSet<LeaseId>,
     /// By when no bid of them can win any more.
     retired: BTreeSet<(TimeMs, LeaseId)>,
     closing: BTreeSet<LeaseId>,
+    /// By when no notice of a bid of theirs can come any more that is not late.
+    paid: BTreeSet<(TimeMs, LeaseId)>,
+    /// What was not bid of retired leases whose shards were not told yet.
+    untold: BTreeMap<LeaseId, BudgetMicros>,
 }
 
 impl Leases {
@@ -46,6 +56,7 @@ impl Leases {
 
     pub fn insert(&mut self, lease: LeaseId, known: Known) {
         assert!(self.all.insert(lease, known).is_none(), "a lease is opened once");
+        *self.of_campaigns.entry(known.campaign).or_default() += 1;
         self.list(lease, known.stage);
     }
 
@@ -60,8 +71,14 @@ impl Leases {
     }
 
     fn remove(&mut self, lease: LeaseId) {
+        self.untold.remove(&lease);
         if let Some(known) = self.all.remove(&lease) {
             self.unlist(lease, known.stage);
+            let count = self.of_campaigns.get_mut(&known.campaign).expect("it was counted");
+            *count -= 1;
+            if *count == 0 {
+                self.of_campaigns.remove(&known.campaign);
+            }
         }
     }
 
@@ -70,7 +87,8 @@ impl Leases {
             Stage::Opened => self.opened.insert(lease),
             Stage::Granted => true,
             Stage::Retired { until } => self.retired.insert((until, lease)),
-            Stage::Closing => self.closing.insert(lease),
+            Stage::Closing { .. } => self.closing.insert(lease),
+            Stage::Paid { until } => self.paid.insert((until, lease)),
         };
         assert!(is_new, "a lease is in one stage");
     }
@@ -80,14 +98,15 @@ impl Leases {
             Stage::Opened => self.opened.remove(&lease),
             Stage::Granted => true,
             Stage::Retired { until } => self.retired.remove(&(until, lease)),
-            Stage::Closing => self.closing.remove(&lease),
+            Stage::Closing { .. } => self.closing.remove(&lease),
+            Stage::Paid { until } => self.paid.remove(&(until, lease)),
         };
         assert!(was_there, "a lease is in one stage");
     }
 
     /// Whether a campaign has a lease.
     pub fn has_of(&self, campaign: u32) -> bool {
-        self.all.values().any(|known| known.campaign == campaign)
+        self.of_campaigns.contains_key(&campaign)
     }
 }
 
@@ -100,8 +119,20 @@ pub(super) enum Stage {
     Granted,
     /// Nothing more is bid; wins count until then.
     Retired { until: TimeMs },
-    /// No win counts any more. The ledger is to be told.
-    Closing,
+    /// No win counts any more. The ledger is to be told; notices may come again until then.
+    Closing { until: TimeMs },
+    /// The ledger was told. Notices may come again until then.
+    Paid { until: TimeMs },
+}
+
+impl Stage {
+    /// Until when notices of its bids may come.
+    fn until(self) -> TimeMs {
+        match self {
+            Stage::Opened | Stage::Granted => TimeMs(u64::MAX),
+            Stage::Retired { until } | Stage::Closing { until } | Stage::Paid { until } => until,
+        }
+    }
 }
 
 /// Money of a lease that is to be held in the ledger.
@@ -139,14 +170,14 @@ pub struct Settlement {
 }
 
 impl Control {
-    /// A lease that was open at the start: bids of it may have been made until now.
+    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
-        // A recovery that failed half way comes again.
+        // A recovery that failed half way comes again, and one behind a lost answer sees them all.
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
             return;
         }
         let until = TimeMs(now.0 + self.settings.win_deadline_ms);
-        let stage = if lease.is_closed { Stage::Closing } else { Stage::Retired { until } };
+        let stage = if lease.is_closed { Stage::Closing { until } } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
         self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, opened, stage });
     }
@@ -188,7 +219,7 @@ impl Control {
 
     /// A worker bids no more on a lease.
     pub(super) fn retire(&mut self, worker: u16, retired: Retired) {
-        let Retired { lease, bids, at } = retired;
+        let Retired { lease, bids, left, at } = retired;
         // Without bids there is nothing to wait for.
         let is_early = bids == 0 || is_planted(Bug::ClosedEarly);
         let until = if is_early { TimeMs(0) } else { TimeMs(at.0 + self.settings.win_deadline_ms) };
@@ -196,9 +227,35 @@ impl Control {
         if !is_planted(Bug::GrantedTwice) {
             assert!(known.stage == Stage::Granted && known.worker == worker, "who retires a lease had it");
         }
+        if bids > 0 {
+            let twice = if is_planted(Bug::LeftReturnedTwice) { left } else { BudgetMicros::ZERO };
+            self.leases.untold.insert(lease, left + twice);
+        }
         if let Some(tracked) = self.campaigns.get_mut(&known.campaign) {
             tracked.retired(worker, lease);
         }
+    }
+
+    /// Retired leases whose shards were not told yet.
+    pub fn untold(&self) -> Vec<RetiredLease> {
+        self.leases.untold.iter().map(|(lease, left)| RetiredLease { lease: *lease, left: *left }).collect()
+    }
+
+    /// Their shards were told.
+    pub fn told(&mut self, leases: &[RetiredLease]) {
+        for RetiredLease { lease, .. } in leases {
+            self.leases.untold.remove(lease);
+        }
+    }
+
+    /// Whether leases wait for notices of their bids.
+    pub fn has_retired(&self) -> bool {
+        !self.leases.retired.is_empty()
+    }
+
+    /// Whether a lease waits for notices of its bids.
+    pub fn is_retired(&self, lease: LeaseId) -> bool {
+        self.leases.get(lease).is_some_and(|known| matches!(known.stage, Stage::Retired { .. }))
     }
 
     /// Leases of which no win counts any more.
@@ -209,7 +266,8 @@ impl Control {
     /// They are closed in the journal.
     pub fn closed(&mut self, leases: &[LeaseView]) {
         for lease in leases {
-            self.leases.set(lease.id, Stage::Closing);
+            let until = self.leases.get(lease.id).expect("a lease is known until it is settled").stage.until();
+            self.leases.set(lease.id, Stage::Closing { until });
         }
     }
 
@@ -224,7 +282,21 @@ impl Control {
         Some(Settlement { money: self.money(lease.id, &Known { opened: lease.opened, ..*known })?, spent: lease.spent })
     }
 
-    /// The ledger has what was spent, and the journal says so.
+    /// The ledger has what was spent.
+    pub fn paid(&mut self, leases: &[LeaseId]) {
+        for lease in leases {
+            let until = self.leases.get(*lease).expect("a lease is known until it is settled").stage.until();
+            let until = if is_planted(Bug::ForgottenEarly) { TimeMs(0) } else { until };
+            self.leases.set(*lease, Stage::Paid { until });
+        }
+    }
+
+    /// Leases that the ledger was told of, and of whose bids no notice can come any more that is not late.
+    pub fn over(&self, now: TimeMs) -> Vec<LeaseId> {
+        self.leases.paid.range(..(now, LeaseId(0))).map(|(_, id)| *id).collect()
+    }
+
+    /// The journal says that they are settled.
     pub fn settled(&mut self, leases: &[LeaseId]) {
         for lease in leases {
             self.leases.remove(*lease);

@@ -5,7 +5,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{NoBid, Retired, Used};
-use crate::machine::{CampaignView, LeaseId, Spending};
+use crate::machine::{CampaignView, LeaseId, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -94,11 +94,32 @@ fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids
 }
 
 #[test]
+fn a_lease_whose_bids_are_known_is_settled_at_once_and_forgotten_when_no_notice_can_come() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let opened = grant(&mut control, 0, 1, at(20));
+    assert!(!control.has_retired() && control.untold().is_empty());
+    let retired = vec![Retired { lease: opened.id, bids: 3, left: BudgetMicros(10), at: at(500) }];
+    control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
+    let told = [RetiredLease { lease: opened.id, left: BudgetMicros(10) }];
+    assert_eq!(control.untold(), told, "its shard is to know");
+    control.told(&told);
+    assert!(control.untold().is_empty() && control.is_retired(opened.id));
+    control.closed(&[LeaseView { spent: BudgetMicros(70), is_closed: true, ..opened }]);
+    assert_eq!((control.closing(), control.has_retired()), (vec![opened.id], false));
+    control.paid(&[opened.id]);
+    assert!(control.closing().is_empty() && control.over(at(5_500)).is_empty(), "notices may come again");
+    assert_eq!(control.over(at(5_501)), [opened.id]);
+    control.settled(&[opened.id]);
+    assert_eq!(control.leases(), 0);
+}
+
+#[test]
 fn a_lease_is_settled_when_its_last_bid_can_win_no_more() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     let opened = grant(&mut control, 0, 1, at(20));
-    let retired = vec![Retired { lease: opened.id, bids: 3, at: at(500) }];
+    let retired = vec![Retired { lease: opened.id, bids: 3, left: BudgetMicros(10), at: at(500) }];
     control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
     assert!(control.due(at(5_500)).is_empty(), "its deadline");
     assert_eq!(control.due(at(5_501)), [opened.id]);
@@ -116,9 +137,10 @@ fn a_lease_without_a_bid_is_settled_at_once() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     let opened = grant(&mut control, 0, 1, at(20));
-    let retired = vec![Retired { lease: opened.id, bids: 0, at: at(500) }];
+    let retired = vec![Retired { lease: opened.id, bids: 0, left: opened.amount, at: at(500) }];
     control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
     assert_eq!(control.due(at(500)), [opened.id]);
+    assert!(control.untold().is_empty(), "its shard hears of its closing");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A campaign: its plan, and what was spent of its money.
 
 use crate::plan::Plan;
-use crate::units::{BudgetMicros, Impressions};
+use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// A campaign of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub(super) struct Campaign {
     /// What wins of leases that are not closed may still cost.
     pub exposed: BudgetMicros,
     pub impressions: Impressions,
+    pub losses: Losses,
     pub day: Day,
 }
 
@@ -64,6 +65,8 @@ pub struct Spending {
     pub day_exposed: BudgetMicros,
     /// Wins.
     pub impressions: Impressions,
+    /// Bids that were said to be lost.
+    pub losses: Losses,
 }
 
 impl Campaign {
@@ -78,6 +81,7 @@ impl Campaign {
             spent: BudgetMicros::ZERO,
             exposed: BudgetMicros::ZERO,
             impressions: Impressions::default(),
+            losses: Losses::default(),
             day: Day::default(),
         }
     }
@@ -104,6 +108,22 @@ impl Campaign {
         self.day.number
     }
 
+    /// A win of money that was leased for this day costs so much.
+    pub fn spend(&mut self, price: BudgetMicros, day: i32) {
+        self.spent += price;
+        if day >= self.day.number {
+            self.day.spent += price;
+        }
+    }
+
+    /// So much of what was leased for this day is not exposed any more.
+    pub fn free(&mut self, amount: BudgetMicros, day: i32) {
+        self.exposed -= amount;
+        if day >= self.day.number {
+            self.day.exposed -= amount;
+        }
+    }
+
     pub fn view(&self, number: u32) -> CampaignView {
         CampaignView {
             id: self.id.clone(),
@@ -124,6 +144,7 @@ impl Campaign {
             day_spent: self.day.spent,
             day_exposed: self.day.exposed,
             impressions: self.impressions,
+            losses: self.losses,
         }
     }
 }

@@ -1,11 +1,10 @@
 //! What is asked of the campaigns of a shard, and what is answered.
 
-use tidegate_machines::TimeMs;
-
 use super::campaign::{CampaignView, Spending};
+use super::event::RetiredLease;
 use super::lease::{LeaseId, LeaseView};
 use crate::plan::Plan;
-use crate::token::Opening;
+use crate::token::Bid;
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// What is asked.
@@ -38,12 +37,28 @@ pub enum Command {
         /// The wins.
         wins: Vec<Win>,
     },
+    /// Bids have not won: what they reserve returns.
+    Lose {
+        /// The bids, as their tokens say.
+        bids: Vec<Bid>,
+    },
+    /// Nothing more is bid on these leases: what was not bid returns.
+    Retire {
+        /// The leases.
+        leases: Vec<RetiredLease>,
+    },
+    /// Retired leases of all of whose bids it is known whether they were won or lost.
+    Known {
+        /// At most so many.
+        limit: usize,
+    },
     /// No further win of these leases counts.
     Close {
         /// The leases.
         leases: Vec<LeaseId>,
     },
-    /// The ledger has what was spent of these leases, and has given back the rest.
+    /// The ledger has what was spent of these leases, and has given back the rest. They are forgotten: no notice of a
+    /// bid of theirs can come any more that is not late.
     Settle {
         /// The leases.
         leases: Vec<LeaseId>,
@@ -94,18 +109,12 @@ pub struct LeaseWanted {
     pub day: i32,
 }
 
-/// A bid that has won, as its token says.
+/// A bid that has won.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Win {
-    /// Of this lease.
-    pub lease: LeaseId,
-    /// When that was opened.
-    pub opened: Opening,
-    /// Which bid of the lease.
-    pub number: u32,
-    /// When it was made.
-    pub bid_at: TimeMs,
-    /// What it costs.
+    /// The bid, as its token says.
+    pub bid: Bid,
+    /// What it costs, at most what was bid.
     pub price: PriceMicros,
 }
 
@@ -127,6 +136,10 @@ pub enum Outcome {
     Opened(Vec<Result<LeaseView, NoLease>>),
     /// To wins, in their order.
     Won(Vec<WinOutcome>),
+    /// To losses, in their order.
+    Lost(Vec<LossOutcome>),
+    /// To a question for leases whose bids are all known.
+    Known(Vec<LeaseId>),
     /// To a close: those that are closed, also from before.
     Closed(Vec<LeaseView>),
     /// To a read.
@@ -181,9 +194,26 @@ pub enum WinOutcome {
     Taken,
     /// It counted before.
     Duplicate,
+    /// The bid was said to be lost before.
+    Lost,
     /// Its deadline has passed, or its lease is closed.
     Late,
     /// The lease has not so much, or was opened at another time: no token of this server and this timeline says so.
+    Unfunded,
+}
+
+/// What became of a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossOutcome {
+    /// It counts now: what the bid reserved is free.
+    Taken,
+    /// It counted before.
+    Duplicate,
+    /// The bid has won. Nothing has changed.
+    Won,
+    /// Its lease is closed: what the bid reserved was free before.
+    Late,
+    /// As of a win.
     Unfunded,
 }
 

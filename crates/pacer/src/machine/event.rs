@@ -13,6 +13,7 @@ use super::codec::{Reader, put_bytes, put_number};
 use super::command::{LeaseWanted, Win};
 use super::lease::LeaseId;
 use crate::plan::Plan;
+use crate::token::Bid;
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// What happened. Each has the time at which it was decided.
@@ -58,6 +59,16 @@ pub enum What {
         /// Those that count.
         wins: Vec<WonBid>,
     },
+    /// Bids were lost.
+    Lost {
+        /// Those that count.
+        bids: Vec<LostBid>,
+    },
+    /// Nothing more is bid.
+    Retired {
+        /// On these, by their ids.
+        leases: Vec<RetiredLease>,
+    },
     /// No further win counts.
     Closed {
         /// Of these.
@@ -90,11 +101,47 @@ pub struct WonBid {
     pub number: u32,
     /// What it costs.
     pub price: PriceMicros,
+    /// What was bid above that.
+    pub returned: PriceMicros,
 }
 
-impl From<&Win> for WonBid {
-    fn from(win: &Win) -> WonBid {
-        WonBid { lease: win.lease, number: win.number, price: win.price }
+/// A loss that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostBid {
+    /// Of this lease.
+    pub lease: LeaseId,
+    /// Which bid.
+    pub number: u32,
+    /// What was bid.
+    pub price: PriceMicros,
+}
+
+/// A lease on which nothing more is bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetiredLease {
+    /// The lease.
+    pub lease: LeaseId,
+    /// What of it was never bid.
+    pub left: BudgetMicros,
+}
+
+impl WonBid {
+    /// Of a win; `None` if it costs more than was bid.
+    pub fn of(win: &Win) -> Option<WonBid> {
+        let Win { bid: Bid { lease, number, price: bid, .. }, price } = *win;
+        let returned = PriceMicros(bid.0.checked_sub(price.0)?);
+        Some(WonBid { lease, number, price, returned })
+    }
+
+    /// What was bid.
+    pub fn reserved(&self) -> BudgetMicros {
+        BudgetMicros::from(self.price) + self.returned.into()
+    }
+}
+
+impl From<&Bid> for LostBid {
+    fn from(bid: &Bid) -> LostBid {
+        LostBid { lease: bid.lease, number: bid.number, price: bid.price }
     }
 }
 
@@ -112,6 +159,8 @@ const OPENED: u8 = 4;
 const WON: u8 = 5;
 const CLOSED: u8 = 6;
 const SETTLED: u8 = 7;
+const LOST: u8 = 8;
+const RETIRED: u8 = 9;
 
 impl Event {
     /// Appends its bytes.
@@ -149,10 +198,25 @@ impl Event {
             What::Won { wins } => {
                 begin(WON);
                 put_number(into, wins.len() as u64);
-                for WonBid { lease, number, price } in wins {
+                for WonBid { lease, number, price, returned } in wins {
+                    let numbers = [lease.0, (*number).into(), price.0.into(), returned.0.into()];
+                    numbers.into_iter().for_each(|number| put_number(into, number));
+                }
+            }
+            What::Lost { bids } => {
+                begin(LOST);
+                put_number(into, bids.len() as u64);
+                for LostBid { lease, number, price } in bids {
+                    let numbers = [lease.0, (*number).into(), price.0.into()];
+                    numbers.into_iter().for_each(|number| put_number(into, number));
+                }
+            }
+            What::Retired { leases } => {
+                begin(RETIRED);
+                put_number(into, leases.len() as u64);
+                for RetiredLease { lease, left } in leases {
                     put_number(into, lease.0);
-                    put_number(into, (*number).into());
-                    put_number(into, price.0.into());
+                    put_number(into, left.0);
                 }
             }
             What::Closed { leases } => {
@@ -190,9 +254,24 @@ impl Event {
             WON => {
                 let wins = reader.many(|reader| {
                     let (lease, number) = (LeaseId(reader.number()?), reader.small()?);
-                    Ok(WonBid { lease, number, price: PriceMicros(reader.small()?) })
+                    let (price, returned) = (PriceMicros(reader.small()?), PriceMicros(reader.small()?));
+                    Ok(WonBid { lease, number, price, returned })
                 })?;
                 What::Won { wins }
+            }
+            LOST => {
+                let bids = reader.many(|reader| {
+                    let (lease, number) = (LeaseId(reader.number()?), reader.small()?);
+                    Ok(LostBid { lease, number, price: PriceMicros(reader.small()?) })
+                })?;
+                What::Lost { bids }
+            }
+            RETIRED => {
+                let leases = reader.many(|reader| {
+                    let (lease, left) = (LeaseId(reader.number()?), BudgetMicros(reader.number()?));
+                    Ok(RetiredLease { lease, left })
+                })?;
+                What::Retired { leases }
             }
             CLOSED => What::Closed { leases: reader.many(|reader| reader.number().map(LeaseId))? },
             SETTLED => What::Settled { leases: reader.many(|reader| reader.number().map(LeaseId))? },

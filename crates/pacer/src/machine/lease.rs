@@ -1,8 +1,14 @@
 //! A lease: money of a campaign that one worker may bid with, for about a second.
+//!
+//! ```text
+//!   Open ──retired──▶ Retired ──▶ Closed ──settled──▶ forgotten
+//!     └─────────────────────────────▲
+//! ```
 
 use std::fmt;
 
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::units::BudgetMicros;
 
@@ -45,9 +51,25 @@ pub(super) struct Lease {
     /// The day whose cap it counts for.
     pub day: i32,
     pub opened: TimeMs,
-    pub is_closed: bool,
+    pub stage: LeaseStage,
+    /// What wins have cost.
     pub spent: BudgetMicros,
-    pub won: Won,
+    /// What cannot be spent any more: what lost bids have reserved, what won bids have reserved above their cost, and
+    /// what was never bid.
+    pub returned: BudgetMicros,
+    pub won: Bids,
+    pub lost: Bids,
+}
+
+/// How far a lease is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeaseStage {
+    /// Its worker bids.
+    Open,
+    /// Nothing more is bid. What was bid may win.
+    Retired,
+    /// No win counts any more.
+    Closed,
 }
 
 /// A lease as it is told.
@@ -70,23 +92,31 @@ pub struct LeaseView {
 impl Lease {
     /// What wins may still cost.
     pub fn exposed(&self) -> BudgetMicros {
-        if self.is_closed { BudgetMicros::ZERO } else { self.amount - self.spent }
+        match self.stage {
+            LeaseStage::Open | LeaseStage::Retired => self.amount - (self.spent + self.returned),
+            LeaseStage::Closed => BudgetMicros::ZERO,
+        }
+    }
+
+    /// Whether of each of its bids it is known whether it was won or lost: no bid reserves nothing.
+    pub fn is_known(&self) -> bool {
+        self.stage == LeaseStage::Retired && (self.exposed() == BudgetMicros::ZERO || is_planted(Bug::KnownEarly))
     }
 
     pub fn view(&self, id: LeaseId) -> LeaseView {
-        let Lease { campaign, amount, spent, opened, is_closed, .. } = *self;
-        LeaseView { id, campaign, amount, spent, opened, is_closed }
+        let Lease { campaign, amount, spent, opened, stage, .. } = *self;
+        LeaseView { id, campaign, amount, spent, opened, is_closed: stage == LeaseStage::Closed }
     }
 }
 
-/// Which bids of a lease have won: a bit for each, up to the last one that has.
+/// Some bids of a lease: a bit for each, up to the last one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Won(Vec<u64>);
+pub(super) struct Bids(Vec<u64>);
 
-impl Won {
+impl Bids {
     /// As a snapshot has it; `None` if its last word has no bit.
-    pub fn from_words(words: Vec<u64>) -> Option<Won> {
-        (words.last() != Some(&0)).then_some(Won(words))
+    pub fn from_words(words: Vec<u64>) -> Option<Bids> {
+        (words.last() != Some(&0)).then_some(Bids(words))
     }
 
     pub fn words(&self) -> &[u64] {
@@ -97,7 +127,12 @@ impl Won {
         self.0.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// Notes a win. Returns whether it is new.
+    /// Whether no bid is here and there.
+    pub fn is_apart_from(&self, other: &Bids) -> bool {
+        self.0.iter().zip(&other.0).all(|(one, other)| one & other == 0)
+    }
+
+    /// Adds a bid. Returns whether it is new.
     pub fn insert(&mut self, number: u32) -> bool {
         let at = number as usize / 64;
         if self.0.len() <= at {
@@ -120,14 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn a_bid_wins_once() {
-        let mut won = Won::default();
+    fn a_bid_is_added_once() {
+        let mut won = Bids::default();
         assert!(won.insert(0) && won.insert(200) && !won.insert(200) && !won.insert(0));
         assert_eq!(
             [0, 1, 199, 200, 201, 9_999].map(|number| won.has(number)),
             [true, false, false, true, false, false]
         );
-        assert_eq!(Won::from_words(won.words().to_vec()), Some(won));
-        assert_eq!(Won::from_words(vec![1, 0]), None);
+        let mut lost = Bids::default();
+        assert!(lost.insert(1) && lost.is_apart_from(&won) && won.is_apart_from(&lost));
+        assert!(lost.insert(200) && !lost.is_apart_from(&won) && !won.is_apart_from(&lost));
+        assert_eq!(Bids::from_words(won.words().to_vec()), Some(won));
+        assert_eq!(Bids::from_words(vec![1, 0]), None);
     }
 }

@@ -9,11 +9,11 @@ use super::Campaigns;
 use super::campaign::{Campaign, Day};
 use super::codec::{Reader, put_bytes, put_number};
 use super::event::{unzigzag, zigzag};
-use super::lease::{Lease, LeaseId, Won};
-use crate::units::{BudgetMicros, Impressions};
+use super::lease::{Bids, Lease, LeaseId, LeaseStage};
+use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 
 impl Campaigns {
     pub(super) fn write(&self, part: &mut dyn FnMut(&[u8])) {
@@ -69,6 +69,8 @@ impl Campaigns {
             return Err(Malformed);
         }
         let ids = campaigns.iter().map(|(number, campaign)| (campaign.id.clone(), *number)).collect();
+        let known =
+            leases.iter().filter(|(_, lease): &&(LeaseId, Lease)| lease.is_known()).map(|(id, _)| *id).collect();
         let changes = campaigns.iter().map(|(number, campaign)| (campaign.changed, *number)).collect();
         Ok(Campaigns {
             shard,
@@ -80,6 +82,7 @@ impl Campaigns {
             changes,
             numbered,
             leases: BTreeMap::from_iter(leases),
+            known,
             opened,
         })
     }
@@ -100,6 +103,7 @@ fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
         campaign.spent.0,
         campaign.exposed.0,
         campaign.impressions.0,
+        campaign.losses.0,
         zigzag(number),
         spent.0,
         exposed.0,
@@ -117,6 +121,7 @@ fn read_campaign(reader: &mut Reader<'_>) -> Result<Campaign, Malformed> {
         spent: BudgetMicros(reader.number()?),
         exposed: BudgetMicros(reader.number()?),
         impressions: Impressions(reader.number()?),
+        losses: Losses(reader.number()?),
         day: Day {
             number: unzigzag(reader.small()?),
             spent: BudgetMicros(reader.number()?),
@@ -126,22 +131,34 @@ fn read_campaign(reader: &mut Reader<'_>) -> Result<Campaign, Malformed> {
 }
 
 fn write_lease(lease: &Lease, into: &mut Vec<u8>) {
-    let Lease { campaign, amount, day, opened, is_closed, spent, won } = lease;
-    let numbers = [u64::from(*campaign), amount.0, zigzag(*day), opened.0, spent.0];
+    let Lease { campaign, amount, day, opened, stage, spent, returned, won, lost } = lease;
+    let numbers = [u64::from(*campaign), amount.0, zigzag(*day), opened.0, spent.0, returned.0];
     numbers.into_iter().for_each(|number| put_number(into, number));
-    into.push((*is_closed).into());
-    put_number(into, won.words().len() as u64);
-    won.words().iter().for_each(|word| put_number(into, *word));
+    into.push(match stage {
+        LeaseStage::Open => 0,
+        LeaseStage::Retired => 1,
+        LeaseStage::Closed => 2,
+    });
+    for bids in [won, lost] {
+        put_number(into, bids.words().len() as u64);
+        bids.words().iter().for_each(|word| put_number(into, *word));
+    }
 }
 
 fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, Malformed> {
-    Ok(Lease {
-        campaign: reader.small()?,
-        amount: BudgetMicros(reader.number()?),
-        day: unzigzag(reader.small()?),
-        opened: TimeMs(reader.number()?),
-        spent: BudgetMicros(reader.number()?),
-        is_closed: reader.is()?,
-        won: Won::from_words(reader.many(Reader::number)?).ok_or(Malformed)?,
-    })
+    let (campaign, amount, day) = (reader.small()?, BudgetMicros(reader.number()?), unzigzag(reader.small()?));
+    let opened = TimeMs(reader.number()?);
+    let (spent, returned) = (BudgetMicros(reader.number()?), BudgetMicros(reader.number()?));
+    if spent.0.checked_add(returned.0).is_none_or(|sum| sum > amount.0) {
+        return Err(Malformed);
+    }
+    let stage = match reader.byte()? {
+        0 => LeaseStage::Open,
+        1 => LeaseStage::Retired,
+        2 => LeaseStage::Closed,
+        _ => return Err(Malformed),
+    };
+    let mut bids = || Bids::from_words(reader.many(Reader::number)?).ok_or(Malformed);
+    let (won, lost) = (bids()?, bids()?);
+    Ok(Lease { campaign, amount, day, opened, stage, spent, returned, won, lost })
 }

@@ -7,7 +7,7 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 
 use super::*;
 use crate::plan::{Flight, StrategyChoice};
-use crate::token::Opening;
+use crate::token::{Bid, Opening};
 use crate::units::PriceMicros;
 
 const ALLOWED: Allowed = Allowed { campaigns_max: 4, win_deadline_ms: 1_000 };
@@ -77,10 +77,37 @@ impl Driven {
     }
 
     fn win(&mut self, lease: LeaseId, number: u32, price: u32) -> WinOutcome {
-        let opened = self.opening(lease);
-        let win = Win { lease, opened, number, bid_at: self.now, price: PriceMicros(price) };
-        let Outcome::Won(won) = self.ask(Command::Win { wins: vec![win] }) else { panic!("it was judged") };
+        self.win_of(self.bid(lease, number, price), price)
+    }
+
+    fn win_of(&mut self, bid: Bid, price: u32) -> WinOutcome {
+        let wins = vec![bid.won(PriceMicros(price))];
+        let Outcome::Won(won) = self.ask(Command::Win { wins }) else { panic!("it was judged") };
         won[0]
+    }
+
+    fn lose(&mut self, bid: Bid) -> LossOutcome {
+        let Outcome::Lost(lost) = self.ask(Command::Lose { bids: vec![bid] }) else { panic!("it was judged") };
+        lost[0]
+    }
+
+    fn retire(&mut self, lease: LeaseId, left: u64) {
+        let leases = vec![RetiredLease { lease, left: BudgetMicros(left) }];
+        assert_eq!(self.ask(Command::Retire { leases }), Outcome::Done);
+    }
+
+    fn known(&mut self) -> Vec<LeaseId> {
+        let Outcome::Known(known) = self.ask(Command::Known { limit: 10 }) else { panic!("they were asked for") };
+        known
+    }
+
+    /// A bid of this moment.
+    fn bid(&self, lease: LeaseId, number: u32, price: u32) -> Bid {
+        Bid { lease, opened: self.opening(lease), number, at: self.now, price: PriceMicros(price) }
+    }
+
+    fn exposed(&mut self, id: &str) -> u64 {
+        self.view(id).spending.exposed.0
     }
 
     /// When a lease was opened; some time, if it is not known any more.
@@ -157,14 +184,13 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Taken);
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Duplicate);
     assert_eq!(driven.win(lease, 8, 60), WinOutcome::Unfunded);
-    let opened = driven.opening(lease);
-    let late = Win { lease, opened, number: 9, bid_at: TimeMs(10), price: PriceMicros(1) };
+    let late = driven.bid(lease, 9, 1).won(PriceMicros(1));
     driven.now = TimeMs(1_010);
-    let again = Win { number: 7, ..late };
+    let again = Win { bid: Bid { number: 7, ..late.bid }, ..late };
     let in_time = Command::Win { wins: vec![late, late] };
     assert_eq!(driven.ask(in_time), Outcome::Won(vec![WinOutcome::Taken, WinOutcome::Duplicate]));
     driven.now = TimeMs(1_011);
-    let command = Command::Win { wins: vec![Win { number: 10, ..late }, again] };
+    let command = Command::Win { wins: vec![Win { bid: Bid { number: 10, ..late.bid }, ..late }, again] };
     assert_eq!(driven.ask(command), Outcome::Won(vec![WinOutcome::Late, WinOutcome::Duplicate]));
     driven.ask(Command::Close { leases: vec![lease] });
     assert_eq!(driven.win(lease, 11, 1), WinOutcome::Late, "it is closed");
@@ -179,11 +205,84 @@ fn a_bid_of_another_timeline_is_not_paid() {
     let mut driven = Driven::new();
     driven.put("shoes", plan(1_000));
     let lease = driven.open(1, 100, 0).expect("there is money").id;
-    let (opened, bid_at) = (driven.opening(lease), driven.now);
-    let win = Win { lease, opened, number: 0, bid_at, price: PriceMicros(1) };
-    let other = Win { opened: Opening::of(TimeMs(11)), ..win };
-    let Outcome::Won(won) = driven.ask(Command::Win { wins: vec![other, win] }) else { panic!("they were judged") };
+    let bid = driven.bid(lease, 0, 1);
+    let other = Bid { opened: Opening::of(TimeMs(11)), ..bid };
+    let wins = [other, bid].map(|bid| bid.won(PriceMicros(1))).into();
+    let Outcome::Won(won) = driven.ask(Command::Win { wins }) else { panic!("they were judged") };
     assert_eq!(won, [WinOutcome::Unfunded, WinOutcome::Taken]);
+    assert_eq!(driven.lose(Bid { number: 1, ..other }), LossOutcome::Unfunded);
+    assert_eq!(driven.exposed("shoes"), 99);
+}
+
+#[test]
+fn what_a_bid_reserves_is_free_when_it_is_known_what_became_of_it() {
+    let mut driven = Driven::new();
+    driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(100)), ..plan(100) });
+    let lease = driven.open(1, 100, 0).expect("there is money").id;
+    let bids = [0, 1, 2].map(|number| driven.bid(lease, number, 30));
+    assert_eq!(driven.win_of(bids[0], 31), WinOutcome::Unfunded, "above what was bid");
+    assert_eq!(driven.win_of(bids[0], 12), WinOutcome::Taken);
+    assert_eq!(driven.exposed("shoes"), 70, "the second price is spent, the rest is free");
+    assert_eq!(driven.lose(bids[1]), LossOutcome::Taken);
+    let Spending { spent, exposed, day_spent, day_exposed, impressions, losses, .. } = driven.view("shoes").spending;
+    assert_eq!([spent.0, exposed.0, day_spent.0, day_exposed.0], [12, 40, 12, 40]);
+    assert_eq!((impressions.0, losses.0), (1, 1));
+    assert_eq!(driven.open(1, 70, 0).map(|lease| lease.amount), Ok(BudgetMicros(48)), "it may be leased again");
+
+    assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost, "it was lost");
+    assert_eq!(driven.lose(bids[1]), LossOutcome::Duplicate);
+    assert_eq!(driven.lose(bids[0]), LossOutcome::Won, "it has won");
+    assert_eq!(driven.win_of(bids[0], 12), WinOutcome::Duplicate);
+    assert_eq!(driven.exposed("shoes"), 88, "none of these changes anything");
+    driven.now = TimeMs(2_000);
+    assert_eq!(driven.win_of(bids[2], 1), WinOutcome::Late);
+    assert_eq!(driven.lose(bids[2]), LossOutcome::Taken, "it can win no more");
+    assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost, "before it is late");
+    driven.ask(Command::Close { leases: vec![lease] });
+    let late = Bid { number: 3, price: PriceMicros(10), ..bids[2] };
+    assert_eq!((driven.lose(late), driven.lose(bids[2])), (LossOutcome::Late, LossOutcome::Duplicate));
+    assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost);
+    driven.ask(Command::Settle { leases: vec![lease] });
+    assert_eq!(driven.lose(bids[1]), LossOutcome::Late, "it is forgotten");
+}
+
+#[test]
+fn the_same_bid_counts_once_in_one_command() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(100));
+    let lease = driven.open(1, 100, 0).expect("there is money").id;
+    let (bid, other) = (driven.bid(lease, 0, 60), driven.bid(lease, 1, 60));
+    let lost = driven.ask(Command::Lose { bids: vec![bid, bid, other] });
+    let outcomes = vec![LossOutcome::Taken, LossOutcome::Duplicate, LossOutcome::Unfunded];
+    assert_eq!(lost, Outcome::Lost(outcomes), "no lease makes bids for more than it has");
+    assert_eq!(driven.exposed("shoes"), 40);
+}
+
+#[test]
+fn a_retired_lease_is_known_when_all_of_its_bids_are() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let lease = driven.open(1, 100, 0).expect("there is money").id;
+    let bids = [0, 1].map(|number| driven.bid(lease, number, 30));
+    driven.lose(bids[0]);
+    driven.retire(lease, 71);
+    assert_eq!(driven.exposed("shoes"), 70, "no more is left than nobody has bid");
+    driven.retire(lease, 40);
+    assert_eq!(driven.exposed("shoes"), 30, "what was not bid is free");
+    driven.retire(lease, 30);
+    assert_eq!((driven.exposed("shoes"), driven.known()), (30, vec![]), "it retires once");
+    assert_eq!(driven.win_of(bids[1], 30), WinOutcome::Taken);
+    assert_eq!((driven.exposed("shoes"), driven.known()), (0, vec![lease]));
+    driven.ask(Command::Close { leases: vec![lease] });
+    assert_eq!(driven.known(), [], "it is closed");
+    assert_eq!(driven.win_of(bids[1], 30), WinOutcome::Duplicate, "until it is forgotten");
+
+    let other = driven.open(1, 100, 0).expect("there is money").id;
+    let bid = driven.bid(other, 0, 100);
+    driven.lose(bid);
+    assert_eq!(driven.known(), [], "its worker bids");
+    driven.retire(other, 0);
+    assert_eq!(driven.known(), [other]);
 }
 
 #[test]
@@ -229,6 +328,8 @@ enum Act {
     Budget(u32, u64),
     Open(u32, u64, i32),
     Win(usize, u32, u32, u64),
+    Lose(usize, u32, u64),
+    Retire(usize),
     Close(usize),
     Settle(usize),
     Wait(u64),
@@ -238,29 +339,98 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         (0..3u32, 0..500u64).prop_map(|(campaign, budget)| Act::Budget(campaign, budget)),
         (0..3u32, 1..200u64, 0..4i32).prop_map(|(campaign, amount, day)| Act::Open(campaign, amount, day)),
-        (0..20usize, 0..6u32, 1..60u32, 0..1_500u64)
-            .prop_map(|(lease, bid, price, age)| Act::Win(lease, bid, price, age)),
+        (0..20usize, 0..6u32, 0..40u32, 0..1_500u64)
+            .prop_map(|(lease, bid, below, age)| Act::Win(lease, bid, below, age)),
+        (0..20usize, 0..6u32, 0..1_500u64).prop_map(|(lease, bid, age)| Act::Lose(lease, bid, age)),
+        (0..20usize).prop_map(Act::Retire),
         (0..20usize).prop_map(Act::Close),
         (0..20usize).prop_map(Act::Settle),
         (0..900u64).prop_map(Act::Wait),
     ]
 }
 
+/// What a model knows of a lease. Its bids cost 10, 17, 24 …, as many as it has money for, and at most six.
+struct Modelled {
+    view: LeaseView,
+    /// The prices of wins, and lost bids.
+    won: BTreeMap<u32, u64>,
+    lost: BTreeSet<u32>,
+    is_retired: bool,
+    is_closed: bool,
+    is_settled: bool,
+}
+
+impl Modelled {
+    fn price(number: u32) -> u64 {
+        10 + 7 * u64::from(number)
+    }
+
+    fn bids(&self) -> impl Iterator<Item = u32> + use<> {
+        let amount = self.view.amount.0;
+        (0..6).take_while(move |last| (0..=*last).map(Modelled::price).sum::<u64>() <= amount)
+    }
+
+    fn left(&self) -> u64 {
+        self.view.amount.0 - self.bids().map(Modelled::price).sum::<u64>()
+    }
+
+    /// What bids reserve of which nobody knows what became of them, and what may still be bid.
+    fn exposed(&self) -> u64 {
+        let is_open = |number: &u32| !self.won.contains_key(number) && !self.lost.contains(number);
+        let reserved: u64 = self.bids().filter(is_open).map(Modelled::price).sum();
+        match (self.is_closed, self.is_retired) {
+            (true, _) => 0,
+            (false, true) => reserved,
+            (false, false) => reserved + self.left(),
+        }
+    }
+
+    fn bid(&self, number: u32, at: TimeMs) -> Bid {
+        let (opened, price) = (Opening::of(self.view.opened), PriceMicros(Modelled::price(number) as u32));
+        Bid { lease: self.view.id, opened, number, at, price }
+    }
+
+    fn win(&mut self, number: u32, price: u64, is_late: bool) -> WinOutcome {
+        match () {
+            () if self.is_settled => WinOutcome::Late,
+            () if self.won.contains_key(&number) => WinOutcome::Duplicate,
+            () if self.lost.contains(&number) => WinOutcome::Lost,
+            () if is_late || self.is_closed => WinOutcome::Late,
+            () => {
+                self.won.insert(number, price);
+                WinOutcome::Taken
+            }
+        }
+    }
+
+    fn lose(&mut self, number: u32) -> LossOutcome {
+        match () {
+            () if self.is_settled => LossOutcome::Late,
+            () if self.lost.contains(&number) => LossOutcome::Duplicate,
+            () if self.won.contains_key(&number) => LossOutcome::Won,
+            () if self.is_closed => LossOutcome::Late,
+            () => {
+                self.lost.insert(number);
+                LossOutcome::Taken
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
 
-    /// A model that knows money only: no bid is paid twice, no lease pays more than it has, and what is spent and may
-    /// be spent was within the budget whenever money was leased.
+    /// Whatever is asked in whatever order: no budget is overspent, also of a day; notices are answered as the model
+    /// answers them; and what is exposed is exactly what wins may still cost and workers may still bid.
     #[test]
-    fn whatever_happens_no_campaign_spends_more_than_it_has(acts in prop::collection::vec(act(), 1..60)) {
+    fn what_is_spent_and_exposed_is_what_became_of_bids(acts in prop::collection::vec(act(), 1..120)) {
         let mut driven = Driven::new();
         let number = |campaign: u32| campaign * 2 + 1;
         let mut budgets = [300u64; 3];
         for campaign in 0..3 {
             driven.put(&format!("c{campaign}"), Plan { daily_micros: Some(BudgetMicros(150)), ..plan(300) });
         }
-        let (mut leases, mut paid): (Vec<LeaseView>, BTreeSet<(LeaseId, u32)>) = Default::default();
-        let mut spent: BTreeMap<LeaseId, u64> = BTreeMap::new();
+        let mut leases: Vec<Modelled> = Vec::new();
         for act in acts {
             match act {
                 Act::Budget(campaign, budget) => {
@@ -268,40 +438,63 @@ proptest! {
                     driven.put(&format!("c{campaign}"), Plan { daily_micros: Some(BudgetMicros(150)), ..plan(budget) });
                 }
                 Act::Open(campaign, amount, day) => {
-                    if let Ok(lease) = driven.open(number(campaign), amount, day) {
-                        leases.push(lease);
+                    if let Ok(view) = driven.open(number(campaign), amount, day) {
+                        let (won, lost) = Default::default();
+                        let (is_retired, is_closed, is_settled) = (false, false, false);
+                        leases.push(Modelled { view, won, lost, is_retired, is_closed, is_settled });
                         let view = driven.view(&format!("c{campaign}")).spending;
                         prop_assert!((view.spent + view.exposed).0 <= budgets[campaign as usize]);
                         prop_assert!((view.day_spent + view.day_exposed).0 <= 150);
                     }
                 }
-                Act::Win(at, bid, price, age) => {
-                    let Some(lease) = leases.get(at) else { continue };
-                    let (bid_at, opened) = (TimeMs(driven.now.0.saturating_sub(age)), Opening::of(lease.opened));
-                    let win = Win { lease: lease.id, opened, number: bid, bid_at, price: PriceMicros(price) };
-                    let Outcome::Won(won) = driven.ask(Command::Win { wins: vec![win] }) else { panic!("judged") };
-                    if won[0] == WinOutcome::Taken {
-                        prop_assert!(paid.insert((lease.id, bid)) && driven.now.0 - bid_at.0 <= 1_000);
-                        *spent.entry(lease.id).or_default() += u64::from(price);
-                        prop_assert!(spent[&lease.id] <= lease.amount.0);
+                Act::Win(at, number, below, age) => {
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    let price = Modelled::price(number).saturating_sub(below.into());
+                    let bid = lease.bid(number, TimeMs(driven.now.0.saturating_sub(age)));
+                    if lease.bids().any(|made| made == number) {
+                        let is_late = driven.now.0 - bid.at.0 > ALLOWED.win_deadline_ms;
+                        prop_assert_eq!(driven.win_of(bid, price as u32), lease.win(number, price, is_late));
                     }
+                }
+                Act::Lose(at, number, age) => {
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    let bid = lease.bid(number, TimeMs(driven.now.0.saturating_sub(age)));
+                    if lease.bids().any(|made| made == number) {
+                        prop_assert_eq!(driven.lose(bid), lease.lose(number));
+                    }
+                }
+                Act::Retire(at) => {
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    driven.retire(lease.view.id, lease.left());
+                    lease.is_retired = true;
                 }
                 Act::Close(at) => {
-                    let Some(lease) = leases.get(at) else { continue };
-                    if let Outcome::Closed(closed) = driven.ask(Command::Close { leases: vec![lease.id] }) {
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    if let Outcome::Closed(closed) = driven.ask(Command::Close { leases: vec![lease.view.id] }) {
                         for view in closed {
-                            prop_assert_eq!(view.spent.0, spent.get(&view.id).copied().unwrap_or(0));
+                            prop_assert_eq!(view.spent.0, lease.won.values().sum::<u64>());
                         }
                     }
+                    lease.is_closed = true;
                 }
                 Act::Settle(at) => {
-                    let Some(lease) = leases.get(at) else { continue };
-                    driven.ask(Command::Settle { leases: vec![lease.id] });
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    driven.ask(Command::Settle { leases: vec![lease.view.id] });
+                    lease.is_settled = lease.is_closed;
                 }
                 Act::Wait(ms) => driven.now.0 += ms,
             }
-            let told: u64 = (0..3).map(|campaign| driven.view(&format!("c{campaign}")).spending.spent.0).sum();
-            prop_assert_eq!(told, spent.values().sum::<u64>());
+            for campaign in 0..3 {
+                let view = driven.view(&format!("c{campaign}")).spending;
+                let of_it = || leases.iter().filter(|lease| lease.view.campaign == number(campaign));
+                let spent: u64 = of_it().flat_map(|lease| lease.won.values()).sum();
+                let exposed: u64 = of_it().map(Modelled::exposed).sum();
+                prop_assert_eq!((view.spent.0, view.exposed.0), (spent, exposed));
+                prop_assert_eq!(view.losses.0, of_it().map(|lease| lease.lost.len() as u64).sum::<u64>());
+            }
+            let is_known = |lease: &&Modelled| lease.is_retired && !lease.is_closed && lease.exposed() == 0;
+            let known: Vec<LeaseId> = leases.iter().filter(is_known).map(|lease| lease.view.id).take(10).collect();
+            prop_assert_eq!(driven.known(), known);
         }
     }
 

@@ -16,13 +16,15 @@ pub const REASONS: [NoBidReason; 8] = [
 ];
 
 /// Outcomes of notices that have a name, and the unspecified.
-pub const OUTCOMES: [NoticeOutcome; 6] = [
+pub const OUTCOMES: [NoticeOutcome; 8] = [
     NoticeOutcome::Unspecified,
     NoticeOutcome::Taken,
     NoticeOutcome::Duplicate,
     NoticeOutcome::Late,
     NoticeOutcome::TokenInvalid,
     NoticeOutcome::PriceAboveBid,
+    NoticeOutcome::Lost,
+    NoticeOutcome::Won,
 ];
 
 /// How often a server said what.

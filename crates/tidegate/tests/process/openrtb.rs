@@ -140,9 +140,14 @@ fn a_bid_is_made_billed_once_and_paid() {
     let at = forged.find("token=").expect("a token") + 10;
     forged.replace_range(at..=at, if &forged[at..=at] == "A" { "B" } else { "A" });
     assert_eq!(outcome(&mut notices, &forged), "422 openrtb_notice_invalid \"token\"");
-    assert_eq!(outcome(&mut notices, "/openrtb/2.6/billing"), "400 query_invalid \"token\"");
+    assert_eq!(outcome(&mut notices, "/openrtb/2.6/billing"), "422 query_invalid \"token\"");
     let other = bids(&mut exchange, &banner, 1).remove(0);
-    assert_eq!(outcome(&mut notices, &notice(&other["lurl"], "")), "ignored");
+    assert_eq!(outcome(&mut notices, &notice(&bid["lurl"], "")), "won");
+    let lost = notice(&other["lurl"], "");
+    let unproved = lost.replace("&proof=", "&proof=f");
+    assert_eq!(outcome(&mut notices, &unproved), "422 openrtb_notice_invalid \"proof\"");
+    assert_eq!(outcome(&mut notices, &lost), "taken");
+    assert_eq!(outcome(&mut notices, &notice(&other["burl"], "2")), "lost");
 
     // 2.1004 for a thousand are 2,101 micros: no notice costs less than the exchange bills.
     assert_eq!(ok(http.get("/v1/campaigns/shoes"))["spent_micros"], 2_101);
@@ -150,7 +155,7 @@ fn a_bid_is_made_billed_once_and_paid() {
         let settled = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
         (settled == ((FUNDS - 2_101, 0), (2_101, 0))).then_some(())
     });
-    assert_eq!(outcome(&mut notices, &notice(&other["burl"], "2")), "late");
+    wait_for("it is late", || (outcome(&mut notices, &notice(&bid["burl"], "2")) == "late").then_some(()));
     assert!(server.terminate().status.success());
     let audited = audit(&folder.path().join("data"));
     assert!(audited.status.success(), "{audited}");
@@ -238,7 +243,7 @@ fn who_may_not_is_refused_and_what_cannot_be_read_is_named() {
     let banner = request(BANNER, &json!({}));
     let (mut exchange, mut planner) = (over(&server, "a-token-that-may-bid"), over(&server, "a-token-of-a-planner"));
     assert_eq!(said(planner.post("/openrtb/2.6/bids", &banner)), "403 forbidden");
-    assert_eq!(said(over(&server, "").post("/openrtb/2.6/bids", &banner)), "401 token_invalid");
+    assert_eq!(said(over(&server, "").post("/openrtb/2.6/bids", &banner)), "401 token_missing");
     assert_eq!(said(exchange.get("/openrtb/2.6/bids")), "405 method_not_allowed");
     assert_eq!(said(exchange.post("/openrtb/2.6/bids", &json!({"id": "a"}))), "422 field_invalid");
     assert_eq!(said(exchange.post("/openrtb/2.6/bids", &json!("text"))), "422 field_invalid");

@@ -20,13 +20,17 @@ const DEADLINE_MS: u64 = 1_000;
 const FUNDS: u64 = 1_000_000;
 
 fn settings(folder: &Path) -> Settings {
+    settings_with(folder, DEADLINE_MS)
+}
+
+fn settings_with(folder: &Path, deadline_ms: u64) -> Settings {
     let services = [
         "[[service]]\nname = \"exchange\"\ntoken = \"a-token-that-may-bid\"\ngrants = [\"room:pacer:write:*\"]\n",
         "[[service]]\nname = \"planner\"\ntoken = \"a-token-of-a-planner\"\n",
         "grants = [\"room:campaigns:write:hats*\", \"room:campaigns:read:hats*\"]\n",
     ]
     .concat();
-    let sections = format!("[pacing]\nshards = 2\nlease_ms = 200\nwin_deadline_ms = {DEADLINE_MS}\n\n{services}");
+    let sections = format!("[pacing]\nshards = 2\nlease_ms = 200\nwin_deadline_ms = {deadline_ms}\n\n{services}");
     Settings { sections, ..Settings::new(folder) }
 }
 
@@ -89,6 +93,13 @@ fn win(http: &mut Http<TcpStream>, bid: &Value, price: u64) -> String {
     ok(http.post("/v1/wins", &wins))["outcomes"][0].as_str().expect("a word").to_owned()
 }
 
+fn lose(http: &mut Http<TcpStream>, bids: &[Value]) -> Vec<String> {
+    let losses: Vec<Value> = bids.iter().map(|bid| json!({"token": bid["token"]})).collect();
+    let answer = ok(http.post("/v1/losses", &json!({"losses": losses})));
+    let outcomes = answer["outcomes"].as_array().expect("a list").iter();
+    outcomes.map(|outcome| outcome.as_str().expect("a word").to_owned()).collect()
+}
+
 fn balance(http: &mut Http<TcpStream>, account: &str) -> (u64, u64) {
     let account = ok(http.get(&format!("/v1/accounts/{account}")));
     (account["balance"].as_u64().expect("a number"), account["held"].as_u64().expect("a number"))
@@ -118,7 +129,67 @@ fn a_win_is_paid_once_and_the_rest_returns() {
         let settled = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
         (settled == ((FUNDS - 700, 0), (700, 0))).then_some(())
     });
-    assert_eq!(win(&mut http, &offered, 700), "late", "its lease is settled");
+    wait_for("its lease is forgotten", || match &*win(&mut http, &offered, 700) {
+        "duplicate" => None,
+        "late" => Some(()),
+        other => panic!("a win is {other}"),
+    });
+    assert!(server.terminate().status.success());
+    let audited = audit(&folder.path().join("data"));
+    assert!(audited.status.success(), "{audited}");
+}
+
+/// With a deadline that no test waits for, money returns when it is known of each bid whether it was won or lost. What
+/// notices were told before, they are told again: after the settlement, and after a kill.
+#[test]
+fn money_returns_when_all_bids_are_known_and_notices_are_remembered() {
+    let folder = folder();
+    let settings = settings_with(folder.path(), 3_600_000);
+    let mut server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({}));
+    let mut bids = vec![bid(&mut http, number)];
+    wait_for("there are ten bids", || {
+        let first = 1_000 + bids.len() as u64;
+        bids.extend(ask(&mut http, number, first..first + 1).into_iter().filter(|bid| bid["token"].is_string()));
+        (bids.len() == 10).then_some(())
+    });
+    let lost = bids.split_off(4);
+    for bid in &bids {
+        assert_eq!(win(&mut http, bid, 600), "taken");
+    }
+    assert_eq!(lose(&mut http, &lost[..5]), ["taken"; 5]);
+    put(&mut http, "shoes", &json!({"paused": true}));
+    wait_for("what was not bid returns", || (campaign(&mut http, "shoes")["exposed_micros"] == 1_000).then_some(()));
+    assert!(balance(&mut http, "campaign:shoes").1 > 0, "the last bid may win");
+    assert_eq!(lose(&mut http, &lost), ["duplicate", "duplicate", "duplicate", "duplicate", "duplicate", "taken"]);
+    let settled = ((FUNDS - 2_400, 0), (2_400, 0));
+    wait_for("it is settled", || {
+        let now = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
+        (now == settled).then_some(())
+    });
+    for is_killed in [false, true] {
+        if is_killed {
+            server.kill();
+            server = Server::start(&settings);
+            http = connect(&server);
+        }
+        assert_eq!(win(&mut http, &bids[0], 600), "duplicate");
+        assert_eq!(win(&mut http, &lost[0], 600), "lost");
+        assert_eq!(lose(&mut http, &bids), ["won"; 4]);
+        assert_eq!(lose(&mut http, &[json!({"token": "00"})]), ["token_invalid"]);
+        let view = campaign(&mut http, "shoes");
+        let told = ["spent_micros", "exposed_micros", "impressions", "losses"].map(|field| view[field].as_u64());
+        assert_eq!(told, [Some(2_400), Some(0), Some(4), Some(6)]);
+    }
+    wait_for("the new process has settled it, too", || {
+        let now = (balance(&mut http, "campaign:shoes"), balance(&mut http, "spend:shoes"));
+        (now == settled).then_some(())
+    });
+    assert_eq!(said(http.post("/v1/losses", &json!({"losses": []}))), "422 bids_invalid");
+    let losses = json!({"losses": [{"token": lost[0]["token"]}]});
+    assert_eq!(said(over(&server, "a-token-of-a-planner").post("/v1/losses", &losses)), "403 forbidden");
     assert!(server.terminate().status.success());
     let audited = audit(&folder.path().join("data"));
     assert!(audited.status.success(), "{audited}");
@@ -325,12 +396,24 @@ fn packets_are_answered_on_the_binary_port() {
     assert_eq!(tell(&mut exchange, &wins), Answered::Outcomes(outcomes.into()));
     assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 900);
 
-    let mut losses = Vec::new();
-    encode_losses(&mut losses, 9, [&newest[..]]);
-    exchange.send(&losses);
-    assert_eq!(answered(&mut exchange), Answered::Refused("frame_malformed".into()));
+    let lose = |binary: &mut Binary, tokens: &[&[u8]]| {
+        let mut frame = Vec::new();
+        encode_losses(&mut frame, 9, tokens.iter().copied());
+        binary.send(&frame);
+        answered(binary)
+    };
+    let other = &tokens[tokens.len() - 2];
+    let outcomes =
+        [NoticeOutcome::Won, NoticeOutcome::Taken, NoticeOutcome::Duplicate, NoticeOutcome::TokenInvalid].into();
+    assert_eq!(lose(&mut exchange, &[newest, other, other, &other[1..]]), Answered::Outcomes(outcomes));
+    assert_eq!(tell(&mut exchange, &[won(other, 1)]), Answered::Outcomes(vec![NoticeOutcome::Lost]));
+    assert_eq!(lose(&mut exchange, &[b"none"]), Answered::Outcomes(vec![NoticeOutcome::TokenInvalid]));
+    let view = campaign(&mut http, "shoes");
+    assert_eq!((view["spent_micros"].as_u64(), view["losses"].as_u64()), (Some(900), Some(1)));
+
     let mut planner = Binary::with(&server, "a-token-of-a-planner");
     assert_eq!(ask(&mut planner, &[request(1, number)]), Answered::Refused("forbidden".into()));
     assert_eq!(tell(&mut planner, &wins), Answered::Refused("forbidden".into()));
+    assert_eq!(lose(&mut planner, &[newest]), Answered::Refused("forbidden".into()));
     assert!(server.terminate().status.success());
 }

@@ -1,0 +1,103 @@
+//! The ledger as pacers see it: accounts, and holds whose ids each node has for itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_pacer::control::{Money, Settlement};
+use tidegate_pacer::keeper::{Held, Settled};
+use tidegate_pacer::machine::LeaseId;
+use tidegate_pacer::units::BudgetMicros;
+
+/// Names a hold: the node, as its id space does, and the id.
+type HoldId = (usize, Box<str>);
+
+/// Money that is held.
+struct Hold {
+    lease: LeaseId,
+    account: Box<str>,
+    spend: Box<str>,
+    amount: u64,
+}
+
+/// Accounts and holds.
+#[derive(Default)]
+pub struct Bank {
+    balances: BTreeMap<Box<str>, u64>,
+    holds: BTreeMap<HoldId, Hold>,
+    /// Holds that are over, and what was paid of them.
+    over: BTreeMap<HoldId, u64>,
+    /// Their nodes and leases, in the order in which they were settled.
+    settled: Vec<(usize, LeaseId)>,
+}
+
+impl Bank {
+    /// Money comes in.
+    pub fn fund(&mut self, account: &str, amount: u64) {
+        *self.balances.entry(account.into()).or_default() += amount;
+    }
+
+    /// What an account has.
+    pub fn balance(&self, account: &str) -> u64 {
+        self.balances.get(account).copied().unwrap_or(0)
+    }
+
+    /// What of it is held.
+    pub fn held(&self, account: &str) -> u64 {
+        self.holds.values().filter(|hold| &*hold.account == account).map(|hold| hold.amount).sum()
+    }
+
+    /// The leases of a node whose money is held.
+    pub fn leases(&self, node: usize) -> BTreeSet<LeaseId> {
+        self.holds.iter().filter(|((of, _), _)| *of == node).map(|(_, hold)| hold.lease).collect()
+    }
+
+    /// How many holds were settled.
+    pub fn settled(&self) -> usize {
+        self.settled.len()
+    }
+
+    /// The leases of a node whose holds were settled behind the first `behind`.
+    pub fn settled_of(&self, node: usize, behind: usize) -> impl Iterator<Item = LeaseId> {
+        self.settled[behind..].iter().filter(move |(of, _)| *of == node).map(|(_, lease)| *lease)
+    }
+
+    /// Holds money.
+    pub fn hold(&mut self, node: usize, money: &Money) -> Held {
+        let id = (node, money.hold_id());
+        if self.holds.contains_key(&id) || self.over.contains_key(&id) {
+            return Held::Done;
+        }
+        let available = self.balance(&money.account) - self.held(&money.account);
+        if available < money.amount.0 {
+            return Held::Insufficient { available: BudgetMicros(available) };
+        }
+        let Money { lease, account, spend, amount, .. } = money.clone();
+        self.holds.insert(id, Hold { lease, account, spend, amount: amount.0 });
+        Held::Done
+    }
+
+    /// Pays what was spent and gives back the rest.
+    pub fn settle(&mut self, node: usize, settlement: &Settlement) -> Settled {
+        let (id, spent) = ((node, settlement.money.hold_id()), settlement.spent.0);
+        if let Some(paid) = self.over.get(&id) {
+            return if *paid == spent { Settled::Done } else { Settled::Refused("hold_posted".to_owned()) };
+        }
+        let Some(Hold { lease, account, spend, amount }) = self.holds.remove(&id) else {
+            return if spent == 0 { Settled::Nothing } else { Settled::Refused("hold_not_found".to_owned()) };
+        };
+        assert!(spent <= amount, "a lease spends no more than is held");
+        *self.balances.get_mut(&account).expect("it has a hold") -= spent;
+        self.fund(&spend, spent);
+        self.settled.push((node, lease));
+        self.over.insert(id, spent);
+        Settled::Done
+    }
+
+    /// Accounts have what is held of them, all of them together what was funded, and spent accounts what was paid.
+    pub fn check(&self, account: &str, spend: &str, funds: u64) -> Result<(), String> {
+        let (left, held, spent) = (self.balance(account), self.held(account), self.balance(spend));
+        if held > left || left.checked_add(spent) != Some(funds) {
+            return Err(format!("{account} has {left} of {funds}, of which {held} is held, and {spend} has {spent}"));
+        }
+        Ok(())
+    }
+}
