@@ -40,7 +40,8 @@ pub fn check(bytes: &[u8]) {
         true => no_bid(&decoded, &auctioned),
         false => {
             let settings = OpenRtbSettings { notice_base: "https://b.example".into(), charge_on: ChargeOn::Billing };
-            ResponseWriter { settings: &settings, tokens: &TokenKey::derive(b"key"), expires_s: 10 }.bids(&decoded, &auctioned)
+            let tokens = &TokenKey::derive(b"key");
+            ResponseWriter { settings: &settings, tokens, expires_s: 10 }.bids(&decoded, &auctioned)
         }
     };
     let said: Value = serde_json::from_slice(&said).expect("a response is JSON");
@@ -123,9 +124,10 @@ fn creative(media: Media, size: Option<(u16, u16)>) -> Creative {
 /// Bodies to begin with, by name: the samples of the door.
 pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
     macro_rules! samples {
-        ($($name:literal),+) => {
-            vec![$(($name, include_bytes!(concat!("../../crates/doors/src/openrtb/samples/", $name, ".json")).to_vec())),+]
-        };
+        ($($name:literal),+) => { vec![$(($name, sample!($name).to_vec())),+] };
+    }
+    macro_rules! sample {
+        ($name:literal) => { include_bytes!(concat!("../../crates/doors/src/openrtb/samples/", $name, ".json")) };
     }
     samples!("iab_banner", "iab_app", "iab_video", "iab_deals", "triplelift_native", "fluct_web", "fluct_audio")
 }

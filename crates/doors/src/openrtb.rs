@@ -1,7 +1,7 @@
 //! OpenRTB 2.6: auctions of exchanges, and their notices.
 //!
 //! ```text
-//!   POST /openrtb/2.6/bids ─▶ request: JSON, in one pass, texts as hashes ─▶ EdgeBidder::auction ─▶ response ─▶ 200, 204
+//!   POST /openrtb/2.6/bids ─▶ request: JSON, in one pass ─▶ EdgeBidder::auction ─▶ response ─▶ 200, 204
 //!   GET /openrtb/2.6/billing, /win, /loss ─▶ notice: token, price ─▶ the shard of its lease
 //! ```
 //!

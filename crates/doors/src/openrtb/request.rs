@@ -1,8 +1,8 @@
-//! A bid request, decoded in one pass: what is compared becomes a hash while it is read, what is echoed is borrowed from
-//! the body, and all else is skipped.
+//! A bid request, decoded in one pass: what is compared becomes a hash while it is read, what is echoed is borrowed
+//! from the body, and all else is skipped.
 //!
-//! `null` is as good as absent, because exchanges send it; unknown fields pass. A field that is read and of another type
-//! is an error that names it.
+//! `null` is as good as absent, because exchanges send it; unknown fields pass. A field that is read and of another
+//! type is an error that names it.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -343,7 +343,7 @@ impl<'de> Deserialize<'de> for Side {
     }
 }
 
-/// A list of numbers as bits. Those that exchanges define for themselves, from 500 on, are not among those of creatives.
+/// A list of numbers as bits. Those that exchanges define for themselves, from 500 on, no creative has.
 struct Mask(u64);
 
 impl<'de> Deserialize<'de> for Mask {

@@ -1,5 +1,5 @@
-//! A bid response, written into one buffer. Prices are decimals with at most three places: a micro for one impression is
-//! a thousandth of the price of a thousand, so nothing is rounded.
+//! A bid response, written into one buffer. Prices are decimals with at most three places: a micro for one impression
+//! is a thousandth of the price of a thousand, so nothing is rounded.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_from_its_text_alone() {
-        let token: [u8; TOKEN_BYTES] = std::array::from_fn(|at| at as u8 * 37);
+        let token: [u8; TOKEN_BYTES] = std::array::from_fn(|at| (at as u8).wrapping_mul(37));
         let text = String::from_utf8(token_text(&token).into()).expect("letters");
         assert_eq!(token_of(&text), Some(token));
         for wrong in [&text[1..], &format!("{text}="), &format!("{text}A"), "", &text.replace(&text[..1], "+")] {

@@ -167,8 +167,8 @@ pub struct NoticeBody {
 
 /// Bid in an auction of OpenRTB 2.6
 ///
-/// For each impression, the campaign bids that would pay most. A campaign takes part if its plan has `openrtb`, and what
-/// is auctioned is as that says. Without a bid the answer is 204.
+/// For each impression, the campaign bids that would pay most. A campaign takes part if its plan has `openrtb`, and
+/// what is auctioned is as that says. Without a bid the answer is 204.
 // Requests come by the hot path; this describes it, and lets the routes know which method is served.
 #[utoipa::path(
     post,
@@ -329,8 +329,8 @@ impl Served {
         }
     }
 
-    /// The answer to a notice. One of a bid costs its sender nothing, however many there are; one that is wrong, or comes
-    /// again, counts among the requests without a token of its address.
+    /// The answer to a notice. One of a bid costs its sender nothing, however many there are; one that is wrong, or
+    /// comes again, counts among the requests without a token of its address.
     fn noted(&self, outcome: Result<&'static str, Problem>, address: IpAddr) -> Result<Response<Body>, Problem> {
         if matches!(outcome, Err(_) | Ok("duplicate")) {
             self.door.count_stranger(address)?;

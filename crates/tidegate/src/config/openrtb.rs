@@ -11,8 +11,8 @@ config! {
             "where exchanges reach this server over HTTP, such as \"https://bids.example.com\": notices of bids go to \
              paths below it. Empty: bids have no notice URLs, and whoever knows of wins tells them by /v1/wins";
         charge_on: ChargeWord = "billing", .., restart,
-            "which notice is a win that costs: \"billing\" (burl), when the exchange bills, or \"win\" (nurl), when the \
-             auction is won, for exchanges without burl";
+            "which notice is a win that costs: \"billing\" (burl), when the exchange bills, or \"win\" (nurl), when \
+             the auction is won, for exchanges without burl";
     }
 }
 
