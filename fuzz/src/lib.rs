@@ -14,6 +14,7 @@ pub mod http_body;
 pub mod http_plain;
 pub mod ids;
 pub mod mqtt;
+pub mod openrtb;
 pub mod pacer;
 pub mod proxy;
 pub mod queues;
@@ -30,7 +31,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 22] = [
     ("mqtt_server", mqtt::check_server),
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
+    ("openrtb", openrtb::check),
     ("pacer", pacer::check),
     ("proxy", proxy::check),
     ("smpp", smpp::check),

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::SAMPLE;
-use tidegate_fuzz::{pacer, queues, roster, topics};
+use tidegate_fuzz::{openrtb, pacer, queues, roster, topics};
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
@@ -28,6 +28,7 @@ fn write_seeds() {
     roster();
     queues();
     pacer::samples().iter().for_each(|(name, body)| write("pacer", name, body));
+    openrtb::samples().iter().for_each(|(name, body)| write("openrtb", name, body));
     for (index, event) in SAMPLE.events.iter().enumerate() {
         write("event", &format!("{index}"), event);
         write("group", &format!("one_record_{index}"), &group_of(&[event]));

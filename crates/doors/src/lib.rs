@@ -45,6 +45,7 @@
 //! | `queue_calls` | what every door of the queues does alike |
 //! | `sqs` | queues in the protocol of Amazon SQS |
 //! | `queue_http` | queues behind the HTTP door |
+//! | `openrtb` | what exchanges ask and are answered in OpenRTB |
 //! | `pacer_calls` | how every door of the pacer names rights |
 //! | `pacer_changes` | changes of campaigns, as every door takes them |
 //! | `pacer_notices` | which shards judge wins and losses, and what became of them |
@@ -84,6 +85,7 @@ mod linger;
 pub mod listener;
 mod listing;
 pub mod mqtt;
+pub mod openrtb;
 pub mod operator;
 pub mod operator_http;
 mod pacer_calls;

@@ -6,14 +6,19 @@
 //!   POST /v1/bids             requests       POST /v1/wins             tokens and prices
 //!                                            POST /v1/losses           tokens
 //!   /pacing                   the page on which campaigns are seen
+//!   POST /openrtb/2.6/bids    auctions       GET /openrtb/2.6/billing, /win, /loss    notices
 //! ```
 
 mod bids;
 mod campaigns;
+mod openrtb;
+mod openrtb_body;
 mod page;
 pub mod plan_body;
 
-use axum::http::StatusCode;
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
 use axum::routing::{get, post};
 use tidegate_machines::ShardIndex;
 use tidegate_pacer::bidders::BidderClient;
@@ -28,6 +33,7 @@ use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
 use crate::pacer_changes::{self, Change, Changed};
 
+pub use openrtb::Auctions;
 pub use tidegate_pacer::plan::PlanRules;
 
 /// The pacer at the door of one edge thread, before it opens.
@@ -44,6 +50,8 @@ pub struct PacerHttp {
     pub live: LiveTable,
     /// Which plans are taken.
     pub rules: PlanRules,
+    /// What auctions of OpenRTB need.
+    pub auctions: Auctions,
 }
 
 /// What handlers share.
@@ -56,6 +64,7 @@ struct Served {
     tokens: TokenKey,
     live: LiveTable,
     rules: PlanRules,
+    auctions: Arc<Auctions>,
 }
 
 #[derive(OpenApi)]
@@ -75,6 +84,10 @@ struct Served {
         bids::bid,
         bids::win,
         bids::lose,
+        openrtb::auction,
+        openrtb::billing,
+        openrtb::won,
+        openrtb::lost,
     )
 )]
 struct Document;
@@ -89,12 +102,13 @@ impl HttpRoom for PacerHttp {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        [&[BIDS_INVALID], &pacer_changes::CODES[..]].concat()
+        [&CODES[..], &pacer_changes::CODES[..]].concat()
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let PacerHttp { campaigns, bidders, shards, tokens, live, rules } = *self;
-        let served = Served { door: door.clone(), campaigns, bidders, shards, tokens, live, rules };
+        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, auctions } = *self;
+        let (door, auctions) = (door.clone(), Arc::new(auctions));
+        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, auctions };
         let campaign = get(campaigns::read_campaign)
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
@@ -104,11 +118,27 @@ impl HttpRoom for PacerHttp {
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
             .route("/v1/wins", post(bids::win).with_state(served.clone()))
-            .route("/v1/losses", post(bids::lose).with_state(served))
+            .route("/v1/losses", post(bids::lose).with_state(served.clone()))
+            .route("/openrtb/2.6/billing", get(openrtb::billing).with_state(served.clone()))
+            .route("/openrtb/2.6/win", get(openrtb::won).with_state(served.clone()))
+            .route("/openrtb/2.6/loss", get(openrtb::lost).with_state(served.clone()))
+            .route(openrtb::BIDS_PATH, post(openrtb::auction).with_state(served.clone()))
+            .hot(Method::POST, openrtb::BIDS_PATH, move |head, body| {
+                let served = served.clone();
+                Box::pin(async move { openrtb::answer(&served, &head, body).await })
+            })
     }
 }
 
 const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");
+
+const OPENRTB_VERSION_UNSUPPORTED: ProblemCode =
+    ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_version_unsupported");
+const OPENRTB_NOTICE_INVALID: ProblemCode =
+    ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_notice_invalid");
+
+/// What else is said here than changes are refused with.
+const CODES: [ProblemCode; 3] = [BIDS_INVALID, OPENRTB_VERSION_UNSUPPORTED, OPENRTB_NOTICE_INVALID];
 
 impl Served {
     /// Makes a change.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_pacer::bidder::Bidder;
-use tidegate_pacer::bidders::{BidderClient, BidderMessage};
+use tidegate_pacer::bidders::{BidderClient, BidderMessage, EdgeBidder, EdgeBidders};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignClient, CampaignMessage};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::LiveTable;
@@ -12,8 +12,9 @@ use tidegate_runtime::Carries;
 
 use crate::binary::frames::OpenFrames;
 use crate::http_room::OpenHttpRoom;
+use crate::openrtb::settings::OpenRtbSettings;
 use crate::pacer_frames::PacerFrames;
-use crate::pacer_http::PacerHttp;
+use crate::pacer_http::{Auctions, PacerHttp};
 
 pub use crate::pacer_http::PlanRules;
 
@@ -33,8 +34,24 @@ where
     })
 }
 
-/// Campaigns, bids and wins at the HTTP door.
-pub fn open_pacer<P>(live: LiveTable, rules: PlanRules) -> OpenHttpRoom<P>
+/// What the pacer at the HTTP door is told.
+pub struct PacerDoor {
+    /// How campaigns are.
+    pub live: LiveTable,
+    /// Which plans are taken.
+    pub rules: PlanRules,
+    /// What users have seen.
+    pub users: Arc<FrequencyTable>,
+    /// Where the bidders of edge threads are told.
+    pub edges: EdgeBidders,
+    /// How notices of OpenRTB come back.
+    pub openrtb: OpenRtbSettings,
+    /// How long after its bid a win counts.
+    pub win_deadline_ms: u64,
+}
+
+/// Campaigns, bids, auctions and wins at the HTTP door.
+pub fn open_pacer<P>(door: PacerDoor) -> OpenHttpRoom<P>
 where
     P: Carries<CampaignMessage> + Carries<BidderMessage>,
 {
@@ -42,13 +59,18 @@ where
         let shards = site.placement().shards(CAMPAIGNS);
         let count = shards.count();
         let bidders = bidders_of(site, BIDDERS_PORT);
+        let tokens = tokens_of(site);
+        let bidder = EdgeBidder::new(Bidder::new(tokens.clone(), door.users.clone()), site.clock().clone());
+        door.edges.lock().expect("nobody panics with it").push(bidder.clone());
+        let settings = door.openrtb.clone();
         Box::new(PacerHttp {
             campaigns: pump.client(|_| CampaignClient::new(shards)),
             bidders: pump.client(|_| BidderClient::new(bidders)),
             shards: count,
-            tokens: tokens_of(site),
-            live: live.clone(),
-            rules: rules.clone(),
+            tokens,
+            live: door.live.clone(),
+            rules: door.rules.clone(),
+            auctions: Auctions { bidder, settings, win_deadline_ms: door.win_deadline_ms },
         })
     })
 }

@@ -11,15 +11,20 @@
 //!
 //! Invariant: chance comes from the request's id. The same requests under the same updates get the same answers.
 
+mod auction;
+
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 
 use crate::frequency::FrequencyTable;
 use crate::machine::LeaseId;
+use crate::openrtb::{Index, Offering};
 use crate::plan::{Flight, FrequencyCap, Plan};
 use crate::token::{Bid, Opening, TOKEN_BYTES, TokenKey};
 use crate::units::{BudgetMicros, PriceMicros};
+
+pub use auction::{AuctionBid, Auctioned};
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,17 +107,26 @@ pub struct Aim {
     pub keys: Box<[u64]>,
     /// How often for one user.
     pub frequency: Option<FrequencyCap>,
+    /// What it buys in auctions of OpenRTB.
+    pub openrtb: Option<Arc<Offering>>,
 }
 
 impl Aim {
-    /// Of a plan.
-    pub fn of(plan: &Plan) -> Aim {
+    /// Of the plan of this campaign.
+    pub fn of(campaign: &str, plan: &Plan) -> Aim {
         Aim {
             flights: if plan.paused { [].into() } else { plan.flights.clone().into() },
             price_max: plan.price_micros,
             keys: plan.keys.clone().into(),
             frequency: plan.frequency,
+            openrtb: plan.openrtb.as_ref().map(|openrtb| Arc::new(Offering::of(campaign, openrtb))),
         }
+    }
+
+    /// What it buys in auctions, and for how much; nothing while it is paused.
+    fn bought(&self) -> Option<(PriceMicros, &Offering)> {
+        let offering = self.openrtb.as_deref().filter(|_| !self.flights.is_empty())?;
+        Some((self.price_max, offering))
     }
 }
 
@@ -262,6 +276,8 @@ pub struct Bidder {
     unknown: u64,
     /// It was told which campaigns there are.
     is_informed: bool,
+    /// Of one that holds auctions.
+    index: Option<Box<Index>>,
 }
 
 impl Bidder {
@@ -277,6 +293,7 @@ impl Bidder {
             retired: Vec::new(),
             unknown: 0,
             is_informed: false,
+            index: None,
         }
     }
 
@@ -324,9 +341,7 @@ impl Bidder {
     /// Does what it is told.
     pub fn update(&mut self, update: &Update) {
         self.is_informed = true;
-        for (campaign, aim) in &update.aims {
-            self.set_aim(*campaign, aim.clone());
-        }
+        self.set_aims(&update.aims);
         for Throttled { campaign, share, shade } in &update.throttles {
             if let Some(slot) = self.slots.get_mut(*campaign as usize) {
                 slot.threshold = (share.clamp(0.0, 1.0) * THRESHOLD_ONE as f64) as u64;
@@ -363,6 +378,11 @@ impl Bidder {
         Report { used, retired, unknown: std::mem::take(&mut self.unknown), now: self.now }
     }
 
+    /// Takes over other aims. It is not informed by this alone: throttles and money come with the rest of an update.
+    pub fn set_aims(&mut self, aims: &[(u32, Option<Arc<Aim>>)]) {
+        aims.iter().for_each(|(campaign, aim)| self.set_aim(*campaign, aim.clone()));
+    }
+
     fn set_aim(&mut self, campaign: u32, aim: Option<Arc<Aim>>) {
         let at = campaign as usize;
         if self.slots.len() <= at {
@@ -371,6 +391,14 @@ impl Bidder {
         }
         if aim.is_none() {
             self.retire(campaign);
+        }
+        if let Some(index) = &mut self.index {
+            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought) {
+                index.remove(campaign, price, offering);
+            }
+            if let Some((price, offering)) = aim.as_deref().and_then(Aim::bought) {
+                index.insert(campaign, price, offering);
+            }
         }
         let slot = &mut self.slots[at];
         slot.is_known = aim.is_some();

@@ -1,14 +1,19 @@
-//! How other threads reach the bidders, each of which lives inside a port of its worker.
+//! How other threads reach the bidders, each of which lives inside a port of its worker, or on a thread of the HTTP
+//! door.
 //!
 //! ```text
 //!   ask(worker, Exchange or Bids) ─▶ BidderClient ─▶ BidderMessage::Ask ─▶ bidder ─▶ BidderMessage::Answer ─▶ reply
 //! ```
+
+mod edge;
 
 use slab::Slab;
 use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
 use tidegate_runtime::{Address, Client, Outgoing, Replies};
 
 use crate::bidder::{BidRequest, Bidder, NoBid, Offer, Report, Update};
+
+pub use edge::{EdgeBidder, EdgeBidders, Uninformed};
 
 /// What is asked of a bidder.
 #[derive(Debug)]

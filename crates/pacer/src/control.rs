@@ -78,7 +78,7 @@ impl Control {
     /// A campaign has changed.
     pub fn learn(&mut self, view: CampaignView) {
         let number = view.number;
-        let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.plan))) };
+        let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.id, &view.plan))) };
         let workers = self.settings.workers;
         let tracked = self.campaigns.entry(number, || Tracked::new(view.clone(), workers));
         let is_stopped = tracked.set(view);

@@ -10,6 +10,7 @@ pub mod frequency;
 pub mod keeper;
 pub mod limits;
 pub mod machine;
+pub mod openrtb;
 pub mod plan;
 pub mod room;
 pub mod strategy;

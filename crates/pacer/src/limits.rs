@@ -52,3 +52,21 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 /// Bid requests, wins or losses of one frame.
 pub const ITEMS_MAX: usize = 256;
+/// Names in one list of a plan's `openrtb`.
+pub const OPENRTB_NAMES_MAX: usize = 64;
+/// Bytes of one of them.
+pub const OPENRTB_NAME_BYTES_MAX: usize = 255;
+/// Creatives of a campaign.
+pub const CREATIVES_MAX: usize = 16;
+/// Bytes of the markup of a creative.
+pub const MARKUP_BYTES_MAX: usize = 32 << 10;
+/// Bytes of the markup of all creatives of a campaign.
+pub const OPENRTB_PLAN_BYTES_MAX: usize = 64 << 10;
+/// Impressions of an OpenRTB request.
+pub const IMPRESSIONS_MAX: usize = 64;
+/// Sizes of a banner that are looked at, and deals of an impression.
+pub const SIZES_MAX: usize = 64;
+/// Deals of an impression.
+pub const DEALS_MAX: usize = 64;
+/// Campaigns that are looked at for one impression, from the highest price down.
+pub const CANDIDATES_MAX: usize = 1_024;

@@ -1,5 +1,6 @@
 //! What is wanted of a campaign: its money, when it runs, what it pays, and by which strategy it is paced.
 
+mod openrtb;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use tidegate_machines::TimeMs;
 
 use crate::units::{BudgetMicros, PriceMicros};
 
+pub use openrtb::{Creative, Media, OpenRtb};
 pub use rules::{Fault, PlanRules};
 
 /// What is wanted of a campaign.
@@ -39,6 +41,9 @@ pub struct Plan {
     pub keys: Vec<u64>,
     /// How often one user may see it.
     pub frequency: Option<FrequencyCap>,
+    /// What it buys at exchanges that speak OpenRTB; `None`: it takes no part in their auctions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub openrtb: Option<Box<OpenRtb>>,
 }
 
 /// A time in which a campaign runs.

@@ -14,7 +14,9 @@ use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bidder::{Report, Update};
-use crate::bidders::{BidderAnswer, BidderAsk, BidderClient, BidderMessage, BidderRequest, Busy};
+use crate::bidders::{
+    BidderAnswer, BidderAsk, BidderClient, BidderMessage, BidderRequest, Busy, EdgeBidder, EdgeBidders,
+};
 use crate::control::{Control, ControlSettings};
 use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
@@ -58,15 +60,25 @@ pub struct PacerRoom<O> {
     treasury: Option<O>,
     /// The port that has the bidders inside, by its number on each worker.
     port: u16,
+    /// The bidders of the HTTP door.
+    edges: EdgeBidders,
     live: LiveTable,
     stop: watch::Sender<bool>,
 }
 
 impl<O> PacerRoom<O> {
-    /// A room that does as the keys say, with bidders inside of port number `port` of each worker.
-    pub fn new(keys: &PacingKeys, demo: &PacingDemoKeys, treasury: O, port: u16, live: LiveTable) -> PacerRoom<O> {
+    /// A room that does as the keys say, with bidders inside of port number `port` of each worker, and those of
+    /// `edges`.
+    pub fn new(
+        keys: &PacingKeys,
+        demo: &PacingDemoKeys,
+        treasury: O,
+        port: u16,
+        edges: EdgeBidders,
+        live: LiveTable,
+    ) -> PacerRoom<O> {
         let (keys, demo) = (keys.clone(), demo.clone());
-        PacerRoom { keys, demo, treasury: Some(treasury), port, live, stop: watch::channel(false).0 }
+        PacerRoom { keys, demo, treasury: Some(treasury), port, edges, live, stop: watch::channel(false).0 }
     }
 
     /// Starts the thread of the synthetic market.
@@ -119,6 +131,9 @@ pub fn tokens_of<P: Send + 'static>(site: &Site<P>) -> TokenKey {
 struct Handles {
     campaigns: EdgeHandle<CampaignClient>,
     bidders: EdgeHandle<BidderClient>,
+    /// The bidders of the HTTP door, numbered behind those of the workers.
+    edges: Vec<EdgeBidder>,
+    of_workers: u16,
     shards: u16,
 }
 
@@ -141,9 +156,18 @@ impl Shards for Rc<Handles> {
 
 impl Bidders for Rc<Handles> {
     fn exchange(&self, worker: u16, update: Update) -> impl Future<Output = Result<Report, Update>> + use<> {
-        let ask = BidderAsk::Exchange(Box::new(update.clone()));
-        let asked = self.bidders.ask(BidderRequest { worker: worker.into(), ask });
+        let asked = match worker.checked_sub(self.of_workers) {
+            Some(edge) => Err(self.edges[usize::from(edge)].exchange(update.clone())),
+            None => {
+                let ask = BidderAsk::Exchange(Box::new(update.clone()));
+                Ok(self.bidders.ask(BidderRequest { worker: worker.into(), ask }))
+            }
+        };
         async move {
+            let asked = match asked {
+                Ok(asked) => asked,
+                Err(report) => return Ok(report),
+            };
             match asked.await {
                 Ok(Ok(BidderAnswer::Report(report))) => Ok(*report),
                 Ok(Ok(other)) => unreachable!("an exchange is answered by a report: {other:?}"),
@@ -195,8 +219,12 @@ where
             self.begin_demo(site)?;
         }
         let addresses = site.placement().shards(CAMPAIGNS);
-        let (workers, shards) = (site.placement().workers(), addresses.count());
+        let shards = addresses.count();
         let bidders = bidders_of(site, self.port);
+        // Every door is open by now.
+        let edges = self.edges.lock().expect("nobody panics with it").clone();
+        let of_workers = bidders.len() as u16;
+        let workers = of_workers + edges.len() as u16;
         let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
         let campaigns = pump.client(|_| CampaignClient::new(addresses));
         let bidders = pump.client(|_| BidderClient::new(bidders));
@@ -207,7 +235,7 @@ where
         site.spawn("pacer".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for the pacer")?;
-            let handles = Rc::new(Handles { campaigns, bidders, shards });
+            let handles = Rc::new(Handles { campaigns, bidders, edges, of_workers, shards });
             let keeper = Keeper::new(control, (handles.clone(), handles, treasury), workers, live);
             let local = LocalSet::new();
             local.spawn_local(keep(Rc::new(keeper), stop));

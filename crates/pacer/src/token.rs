@@ -83,6 +83,13 @@ impl TokenKey {
         token
     }
 
+    /// What shows, beside its token, that whoever says that a bid has lost may say so: a token alone is in the notice
+    /// of a win, which a device may send that shows an ad.
+    pub fn proof_of_loss(&self, token: &[u8; TOKEN_BYTES]) -> u64 {
+        // Of another length than what is signed in tokens: the tag of none is the proof of another.
+        self.0.hash(&[&token[..], b"loss"].concat())
+    }
+
     /// The bid of a token; `None` if this server has not signed it.
     pub fn open(&self, token: &[u8]) -> Option<Bid> {
         let token: &[u8; TOKEN_BYTES] = token.try_into().ok()?;

@@ -243,6 +243,7 @@ fn plan(campaign: usize, version: u64, budget: u64, daily: Option<u64>) -> Plan 
         paused: false,
         keys: Vec::new(),
         frequency: None,
+        openrtb: None,
     }
 }
 

@@ -25,6 +25,7 @@ use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Si
 use tidegate_telemetry::Registry;
 
 use crate::address::{Address, Carries, EndpointIndex};
+use crate::clock::NodeClock;
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::{AnotherRefused, LogChecks};
@@ -77,6 +78,7 @@ pub struct Site<P> {
     families: Vec<Family>,
     placement: Placement,
     status: Arc<Status>,
+    clock: Arc<NodeClock>,
     registry: Registry,
     parkers: Vec<Arc<Parker>>,
     /// Of workers.
@@ -126,6 +128,7 @@ impl<P: Send + 'static> Site<P> {
             placement: Placement::spread(options.workers, ports, &families),
             families: families.into_iter().map(|(family, ..)| family).collect(),
             status: Arc::new(Status::new(logs)),
+            clock: Arc::new(NodeClock::start()),
             directory,
             registry: options.registry.clone(),
             parkers: endpoints.iter().map(|endpoint| endpoint.parker().clone()).collect(),
@@ -174,6 +177,11 @@ impl<P: Send + 'static> Site<P> {
     /// What the process is doing.
     pub fn status(&self) -> &Arc<Status> {
         &self.status
+    }
+
+    /// The time of the node, the same that its workers have.
+    pub fn clock(&self) -> &Arc<NodeClock> {
+        &self.clock
     }
 
     /// Where metrics are registered.

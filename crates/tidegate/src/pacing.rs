@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
-use tidegate_doors::pacer_room::{BIDDERS_PORT, PlanRules, open_pacer, open_pacer_frames};
+use tidegate_doors::pacer_room::{BIDDERS_PORT, PacerDoor, PlanRules, open_pacer, open_pacer_frames};
 use tidegate_journal::directory::{ShardCount, Wanted};
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_machines::ledger::{IdSpace, Outcome, Refusal};
-use tidegate_pacer::bidders::BidderMessage;
+use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
 use tidegate_pacer::control::{Money, Settlement};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
@@ -23,6 +23,7 @@ use tidegate_runtime::pump::{EdgeHandle, Pump};
 use tidegate_runtime::{Carries, Site};
 use tidegate_telemetry::MetricRow;
 
+use crate::config::{deadline_warning, openrtb_settings};
 use crate::extension::{Extension, KnownFamily, Opened};
 
 /// The id space of the holds. The configuration gives no service one that begins so.
@@ -58,7 +59,8 @@ where
         let warned = open.map(|(key, _)| {
             format!("pacing.{key} is empty: who may make campaigns may use every account of the ledger for them")
         });
-        Ok(warned.collect())
+        let short = deadline_warning(&openrtb_settings(document)?, keys.win_deadline_ms);
+        Ok(warned.chain(short).collect())
     }
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
@@ -67,14 +69,23 @@ where
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
         let rules = plan_rules(&keys);
+        let edges = EdgeBidders::default();
+        let door = PacerDoor {
+            live: live.clone(),
+            rules: rules.clone(),
+            users: users.clone(),
+            edges: edges.clone(),
+            openrtb: openrtb_settings(document)?,
+            win_deadline_ms: keys.win_deadline_ms,
+        };
         Ok(Opened {
             logs: vec![Wanted {
                 family: CAMPAIGNS,
                 shards: keys.shards,
                 count: ShardCount::Fixed { setting: "pacing.shards" },
             }],
-            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, live.clone())),
-            http: Some(open_pacer(live, rules.clone())),
+            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, edges, live)),
+            http: Some(open_pacer(door)),
             frames: Some(open_pacer_frames(users, rules)),
         })
     }

@@ -71,6 +71,11 @@ impl Door {
         }
     }
 
+    /// Counts a request that needs no token among those of its address.
+    pub fn count_stranger(&self, address: IpAddr) -> Result<(), Problem> {
+        Ok(self.authenticator.arrive(address)?)
+    }
+
     /// An answer was worth so many requests more than the one that was counted: its sender owes them.
     pub(super) fn charge(&self, headers: &HeaderMap, address: IpAddr, requests: u32) {
         match self.known(headers) {

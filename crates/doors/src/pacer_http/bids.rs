@@ -18,6 +18,7 @@ use super::{BIDS_INVALID, Served};
 use crate::auth::{Action, Identity};
 use crate::http::RoomBodyProblems;
 use crate::json::{Problem, decode, json};
+use crate::openrtb::response::{TOKEN_CHARS, token_of};
 use crate::pacer_calls::BIDS;
 use crate::pacer_notices::{Issuer, Notices, name_of};
 
@@ -91,7 +92,7 @@ pub struct WinsBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WinBody {
-    /// What came with the bid.
+    /// What came with the bid; of a bid of OpenRTB, its `id`.
     token: Box<str>,
     /// What the impression cost, in micros: at most what was bid.
     #[schema(value_type = u32, format = "uint32", maximum = 4_294_967_295u32)]
@@ -123,7 +124,7 @@ pub struct NoticeOutcomesBody {
     outcomes: Vec<&'static str>,
 }
 
-fn check_right(caller: &Identity) -> Result<(), Problem> {
+pub(super) fn check_right(caller: &Identity) -> Result<(), Problem> {
     if caller.may(BIDS, Action::Write, "bids") {
         return Ok(());
     }
@@ -221,17 +222,25 @@ impl Served {
         Ok((caller, decode(&body)?))
     }
 
-    fn issuer(&self) -> Issuer<'_> {
+    pub(super) fn issuer(&self) -> Issuer<'_> {
         Issuer { tokens: &self.tokens, shards: self.shards }
     }
 
     /// Asks the shards what becomes of notices.
-    async fn judge(&self, (mut notices, asked): (Notices, Vec<CampaignRequest>)) -> Result<Response<Body>, Problem> {
+    async fn judge(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<Response<Body>, Problem> {
+        let outcomes = self.outcomes(asked).await?;
+        Ok(json(StatusCode::OK, &NoticeOutcomesBody { outcomes }))
+    }
+
+    /// What becomes of notices, by name.
+    pub(super) async fn outcomes(
+        &self,
+        (mut notices, asked): (Notices, Vec<CampaignRequest>),
+    ) -> Result<Vec<&'static str>, Problem> {
         for (number, CampaignRequest { shard, command }) in asked.into_iter().enumerate() {
             notices.judged(number, self.ask(shard, command).await?);
         }
-        let outcomes = notices.into_outcomes().into_iter().map(name_of).collect();
-        Ok(json(StatusCode::OK, &NoticeOutcomesBody { outcomes }))
+        Ok(notices.into_outcomes().into_iter().map(name_of).collect())
     }
 }
 
@@ -243,6 +252,10 @@ fn hex(token: &[u8; TOKEN_BYTES]) -> String {
 
 /// The bytes of a token; none, if the text is not one.
 fn bytes_of(text: &str) -> Vec<u8> {
+    // As bids of OpenRTB have it.
+    if text.len() == TOKEN_CHARS {
+        return token_of(text).map_or(Vec::new(), Vec::from);
+    }
     let digit = |digit: u8| char::from(digit).to_digit(16);
     let byte = |pair: &[u8]| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
     let digits: Option<&[u8; 2 * TOKEN_BYTES]> = text.as_bytes().try_into().ok();

@@ -10,6 +10,8 @@ use tidegate_pacer::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
 use utoipa::ToSchema;
 
+use super::openrtb_body::OpenRtbBody;
+
 /// What is wanted of a campaign.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -55,6 +57,10 @@ pub struct PlanBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = FrequencyBody)]
     frequency: Option<FrequencyBody>,
+    /// What it buys in auctions of OpenRTB; absent: it takes no part in them. Not together with `keys`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = OpenRtbBody)]
+    openrtb: Option<Box<OpenRtbBody>>,
 }
 
 /// A time in which a campaign runs, in milliseconds since 1970.
@@ -124,6 +130,7 @@ impl From<PlanBody> for Plan {
             paused: body.paused,
             keys: body.keys,
             frequency: body.frequency.map(|FrequencyBody { bids_max, window_s }| FrequencyCap { bids_max, window_s }),
+            openrtb: body.openrtb.map(|openrtb| Box::new((*openrtb).into())),
         }
     }
 }
@@ -144,6 +151,7 @@ impl From<Plan> for PlanBody {
             paused: plan.paused,
             keys: plan.keys,
             frequency: plan.frequency.map(|FrequencyCap { bids_max, window_s }| FrequencyBody { bids_max, window_s }),
+            openrtb: plan.openrtb.map(|openrtb| Box::new((*openrtb).into())),
         }
     }
 }

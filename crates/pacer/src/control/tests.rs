@@ -28,6 +28,7 @@ fn view(budget: u64) -> CampaignView {
         paused: false,
         keys: Vec::new(),
         frequency: None,
+        openrtb: None,
     };
     let spending = Spending::default();
     CampaignView { id: "shoes".into(), number: 7, plan, changed: 1, is_ended: false, leases: 0, spending }

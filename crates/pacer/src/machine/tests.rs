@@ -26,6 +26,7 @@ pub fn plan(budget: u64) -> Plan {
         paused: false,
         keys: Vec::new(),
         frequency: None,
+        openrtb: None,
     }
 }
 

@@ -72,6 +72,12 @@ impl PlanRules {
         {
             return fault("frequency", "expected bids_max from 1 to 255 and window_s from 1 to 8388608");
         }
+        if let Some(openrtb) = &plan.openrtb {
+            openrtb.check()?;
+            if !plan.keys.is_empty() {
+                return fault("keys", "expected none: a campaign with `openrtb` is aimed by that");
+            }
+        }
         strategy::check(&plan.strategy).map(drop).map_err(|error| Fault { field: "strategy", why: error.to_string() })
     }
 }

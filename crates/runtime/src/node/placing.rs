@@ -9,7 +9,7 @@ use tidegate_machines::TimeMs;
 
 use super::{Member, Room, Site};
 use crate::address::{Address, EndpointIndex};
-use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
+use crate::clock::{ClockKeeper, ClockMetrics};
 use crate::metrics::LoopMetrics;
 use crate::placement::Home;
 use crate::port_clock::PortClock;
@@ -23,7 +23,7 @@ pub(super) fn place<P: Send + 'static>(
     residents: Vec<Member<P>>,
     told: &[Told],
 ) -> Result<Vec<Worker<P>>> {
-    let clock = Arc::new(NodeClock::start());
+    let clock = site.clock.clone();
     let began = clock.now();
     let metrics = ClockMetrics::register(&site.registry);
     let mut keeper = Some(ClockKeeper::new(clock.clone(), metrics, site.status.clone()));

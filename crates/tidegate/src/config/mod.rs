@@ -31,6 +31,7 @@ mod listeners;
 mod log;
 mod memory;
 mod mqtt;
+mod openrtb;
 mod proxy;
 mod quota;
 mod seed;
@@ -49,6 +50,7 @@ pub use archive::ArchiveSettings;
 pub use demo::candidate_places;
 pub use identity_providers::is_safe;
 pub use listeners::Door;
+pub use openrtb::{deadline_warning, openrtb_settings};
 pub use seed::Seed;
 pub use settled::{Address, Config, Overrides};
 pub use tls::Tls;
@@ -76,6 +78,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::RuleKeys::SECTIONS,
     tidegate_pacer::limits::PacingKeys::SECTIONS,
     tidegate_pacer::limits::PacingDemoKeys::SECTIONS,
+    openrtb::OpenRtbKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,
     handshakes::HandshakeKeys::SECTIONS,

@@ -37,6 +37,7 @@ mod mqtt_hostile;
 mod namesakes;
 mod old_ids;
 mod open_files;
+mod openrtb;
 mod operator;
 mod output;
 mod pacing;

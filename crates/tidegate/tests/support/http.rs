@@ -97,6 +97,9 @@ impl<S: Read + Write> Http<S> {
                 retry_after = Some(value.trim().to_owned());
             }
         }
+        if status == 204 {
+            length = Some(0);
+        }
         let mut body = vec![0; length.ok_or_else(|| broken("an answer without a length"))?];
         self.stream.read_exact(&mut body)?;
         let text = String::from_utf8_lossy(&body);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime};
 
 use axum::body::Bytes;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 /// Bytes of most heads.
@@ -55,7 +55,11 @@ pub(in crate::http) fn bytes(answer: Response<Full<Bytes>>, is_last: bool, date:
         }
     }
     let (length, date) = (body.len(), date.at(SystemTime::now()));
-    write!(bytes, "content-length: {length}\r\ndate: {date}\r\n\r\n").expect("memory takes what is written");
+    // RFC 9110, 8.6: an answer 204 has no length.
+    if head.status != StatusCode::NO_CONTENT {
+        write!(bytes, "content-length: {length}\r\n").expect("memory takes what is written");
+    }
+    write!(bytes, "date: {date}\r\n\r\n").expect("memory takes what is written");
     bytes.extend_from_slice(&body);
     (bytes, is_last || says_so)
 }

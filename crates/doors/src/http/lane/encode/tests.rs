@@ -28,6 +28,10 @@ fn the_last_answer_says_that_it_is() {
     assert!(!ends && !kept.contains("connection"), "{kept}");
     let (last, ends) = text(answer(), true);
     assert!(ends && last.starts_with("HTTP/1.1 200 OK\nconnection: close\ncontent-length: 5\n"), "{last}");
+    let mut none = Response::new(Full::default());
+    *none.status_mut() = StatusCode::NO_CONTENT;
+    let (none, _) = text(none, false);
+    assert!(none.starts_with("HTTP/1.1 204 No Content\ndate: ") && none.ends_with("\n\n"), "{none}");
     let mut closing = answer();
     closing.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     let (closing, ends) = text(closing, false);

@@ -1,0 +1,161 @@
+//! What a notice says: the token of a bid, and what it costs.
+
+use serde::Deserialize;
+use tidegate_pacer::openrtb::{CurrencyCode, Floor};
+use tidegate_pacer::token::{Bid, TOKEN_BYTES, TokenKey};
+use tidegate_pacer::units::PriceMicros;
+use utoipa::IntoParams;
+
+use super::response::token_of;
+
+/// What an exchange puts in the place of a value that it does not know, when it looks at an ad and nothing is sold.
+const AUDIT: &str = "AUDIT";
+/// The longest price that is read.
+const PRICE_BYTES_MAX: usize = 32;
+
+/// A notice that a bid has won, or costs.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PaidNotice {
+    /// The token of the bid.
+    #[param(example = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")]
+    pub token: String,
+    /// `${AUCTION_PRICE}`: the price of a thousand. Absent, empty or not replaced: what was bid.
+    #[serde(default)]
+    #[param(required = false, example = "2.1")]
+    pub price: String,
+    /// `${AUCTION_CURRENCY}`.
+    #[serde(default)]
+    #[param(required = false, example = "USD")]
+    pub currency: String,
+    /// What was bid in.
+    #[serde(default)]
+    #[param(required = false, example = "USD")]
+    pub bid_currency: String,
+}
+
+/// A notice that a bid has lost.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct LossNotice {
+    /// The token of the bid.
+    #[param(example = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")]
+    pub token: String,
+    /// What shows that this is the `lurl` of the bid.
+    #[param(example = "0123456789abcdef")]
+    pub proof: String,
+    /// `${AUCTION_LOSS}`: why, by the list "Loss Reason Codes".
+    #[serde(default)]
+    #[param(required = false, example = "102")]
+    pub reason: String,
+}
+
+/// What is wrong with a notice: the parameter, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wrong(pub &'static str, pub &'static str);
+
+/// A token that this server has not made.
+pub const TOKEN: Wrong = Wrong("token", "token: this server has made no such bid");
+
+/// The bid of a token, which this server has made.
+pub fn bid_of(tokens: &TokenKey, token: &str) -> Result<([u8; TOKEN_BYTES], Bid), Wrong> {
+    token_of(token).and_then(|token| Some((token, tokens.open(&token)?))).ok_or(TOKEN)
+}
+
+impl LossNotice {
+    /// The token of the bid that has lost.
+    pub fn token(&self, tokens: &TokenKey) -> Result<[u8; TOKEN_BYTES], Wrong> {
+        let (token, _) = bid_of(tokens, &self.token)?;
+        let proof = u64::from_str_radix(&self.proof, 16).ok();
+        let is_proved = proof == Some(tokens.proof_of_loss(&token));
+        if is_proved { Ok(token) } else { Err(Wrong("proof", "proof: it is not that of this bid")) }
+    }
+}
+
+impl PaidNotice {
+    /// What `bid` costs; `None` if nothing was sold.
+    pub fn price(&self, bid: &Bid) -> Result<Option<PriceMicros>, Wrong> {
+        if [&self.price, &self.currency].into_iter().any(|value| value == AUDIT) {
+            return Ok(None);
+        }
+        let is_said = |value: &str| !value.is_empty() && !value.starts_with("${");
+        if is_said(&self.currency)
+            && is_said(&self.bid_currency)
+            && !self.currency.eq_ignore_ascii_case(&self.bid_currency)
+        {
+            return Err(Wrong("currency", "currency: expected the one that was bid in"));
+        }
+        if !is_said(&self.price) {
+            return Ok(Some(bid.price));
+        }
+        let wrong = Wrong("price", "price: expected the price of a thousand as a decimal, such as 2.1");
+        let is_decimal =
+            self.price.len() <= PRICE_BYTES_MAX && self.price.starts_with(|first: char| first.is_ascii_digit());
+        let cpm = self.price.parse::<f64>().ok().filter(|_| is_decimal).ok_or(wrong)?;
+        // A part of a micro is a whole one: no notice costs less than the exchange bills.
+        match Floor::of_cpm(cpm, CurrencyCode::USD).micros {
+            micros if micros <= u64::from(bid.price.0) => Ok(Some(PriceMicros(micros as u32))),
+            _ => Err(Wrong("price", "price: expected at most what was bid")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_machines::TimeMs;
+    use tidegate_pacer::machine::LeaseId;
+    use tidegate_pacer::token::Opening;
+
+    use super::*;
+
+    fn bid() -> Bid {
+        let (price, at) = (PriceMicros(2_500), TimeMs(1_795_000_000_000));
+        Bid { lease: LeaseId(1), number: 1, price, at, opened: Opening::of(at) }
+    }
+
+    #[test]
+    fn a_price_is_rounded_up_and_never_above_the_bid() {
+        let price = |price: &str| {
+            let notice = PaidNotice { price: price.to_owned(), ..PaidNotice::default() };
+            notice.price(&bid()).map(|price| price.map(|price| price.0)).map_err(|Wrong(field, _)| field)
+        };
+        for (said, costs) in [("2.1", 2_100), ("2.100001", 2_101), ("2.5", 2_500), ("2", 2_000), ("0", 0), ("1e-3", 1)]
+        {
+            assert_eq!(price(said), Ok(Some(costs)), "{said}");
+        }
+        for unknown in ["", "${AUCTION_PRICE}"] {
+            assert_eq!(price(unknown), Ok(Some(2_500)), "{unknown:?}");
+        }
+        assert_eq!(price("AUDIT"), Ok(None));
+        for wrong in ["2.5001", "inf", "-1", "NaN", "+1", "2,1", "1e99", "WmQxh2jZ5G8oYhY0Zg", &"1".repeat(33)] {
+            assert_eq!(price(wrong), Err("price"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_price_of_another_currency_is_none() {
+        let price = |currency: &str, bid_currency: &str| {
+            let (currency, bid_currency) = (currency.to_owned(), bid_currency.to_owned());
+            PaidNotice { currency, bid_currency, ..PaidNotice::default() }.price(&bid()).is_ok()
+        };
+        assert!(price("USD", "usd") && price("", "USD") && price("${AUCTION_CURRENCY}", "USD") && price("EUR", ""));
+        assert!(!price("EUR", "USD"));
+    }
+
+    #[test]
+    fn a_token_is_one_that_was_made_here() {
+        let key = TokenKey::derive(b"secret");
+        let token = key.sign(&bid());
+        let text = super::super::response::token_text(&token);
+        let text = std::str::from_utf8(&text).expect("letters");
+        assert_eq!(bid_of(&key, text), Ok((token, bid())));
+        let loss = |proof: u64| {
+            let notice = LossNotice { token: text.to_owned(), proof: format!("{proof:x}"), reason: String::new() };
+            notice.token(&key).map_err(|Wrong(field, _)| field)
+        };
+        assert_eq!(loss(key.proof_of_loss(&token)), Ok(token));
+        assert_eq!(loss(key.proof_of_loss(&token) ^ 1), Err("proof"));
+        assert_eq!(bid_of(&TokenKey::derive(b"other"), text), Err(TOKEN));
+        assert_eq!(bid_of(&key, "zzz"), Err(TOKEN));
+    }
+}

@@ -1,0 +1,340 @@
+//! Auctions of exchanges that speak OpenRTB 2.6, and their notices.
+
+use std::net::IpAddr;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+use tidegate_pacer::bidders::{EdgeBidder, Uninformed};
+use tidegate_pacer::family::CampaignRequest;
+use tidegate_shard::Unavailable;
+use utoipa::{IntoParams, ToSchema};
+
+use super::bids::check_right;
+use super::{OPENRTB_NOTICE_INVALID, OPENRTB_VERSION_UNSUPPORTED, Served};
+use crate::http::{InQuery, PeerAddress, Readable, RoomBodyProblems, RoomProblems, query_problem};
+use crate::json::{Problem, codes, json, whole_response};
+use crate::openrtb::notice::{LossNotice, PaidNotice, TOKEN, Wrong, bid_of};
+use crate::openrtb::request::{REQUEST_BYTES_MAX, read};
+use crate::openrtb::response::{ResponseWriter, no_bid};
+use crate::openrtb::settings::{ChargeOn, OpenRtbSettings};
+use crate::pacer_notices::Notices;
+
+/// Path of the hot request.
+pub const BIDS_PATH: &str = "/openrtb/2.6/bids";
+
+const VERSION_HEADER: HeaderName = HeaderName::from_static("x-openrtb-version");
+const VERSION: HeaderValue = HeaderValue::from_static("2.6");
+
+/// What auctions need.
+pub struct Auctions {
+    /// Of this thread.
+    pub bidder: EdgeBidder,
+    /// How notices come back.
+    pub settings: OpenRtbSettings,
+    /// How long after its bid a win counts.
+    pub win_deadline_ms: u64,
+}
+
+/// What auctions are asked.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "describes the query, which is looked at as it is")]
+pub struct BidsQuery {
+    /// 1: where there is no bid, a response that says why, instead of 204.
+    #[param(required = false, minimum = 0, maximum = 1)]
+    nbr: u8,
+}
+
+/// A bid request of OpenRTB 2.6, as far as it is read here: docs/formats/openrtb.md. Other fields pass.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::request decodes")]
+pub struct OpenRtbRequest {
+    /// Of the auction.
+    #[schema(example = "80ce30c53c16e6ede735f123ef6e32361bfc7b22")]
+    id: String,
+    /// What is auctioned.
+    #[schema(max_items = 64)]
+    imp: Vec<OpenRtbImpression>,
+    /// Currencies that bids may be in; USD if there are none.
+    cur: Option<Vec<String>>,
+    /// 1: nothing that is bid costs anything.
+    test: Option<i64>,
+    /// Buyers that may bid.
+    wseat: Option<Vec<String>>,
+    /// Buyers that may not.
+    bseat: Option<Vec<String>>,
+    /// Categories that are not wanted.
+    bcat: Option<Vec<String>>,
+    /// Advertisers that are not wanted, by domain.
+    badv: Option<Vec<String>>,
+}
+
+/// An impression.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::request decodes")]
+pub struct OpenRtbImpression {
+    /// Within the request.
+    #[schema(example = "1")]
+    id: String,
+    /// The least that is taken for a thousand.
+    #[schema(example = 0.03)]
+    bidfloor: Option<f64>,
+    /// Its currency; USD if there is none.
+    bidfloorcur: Option<String>,
+    /// The placement.
+    tagid: Option<String>,
+    /// It may be a banner.
+    banner: Option<OpenRtbBanner>,
+    /// 1: creatives must load nothing without TLS.
+    secure: Option<i64>,
+}
+
+/// A banner.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::request decodes")]
+pub struct OpenRtbBanner {
+    /// Width.
+    #[schema(example = 300)]
+    w: Option<i64>,
+    /// Height.
+    #[schema(example = 250)]
+    h: Option<i64>,
+    /// Attributes of creatives that are not wanted.
+    battr: Option<Vec<i64>>,
+}
+
+/// A bid response of OpenRTB 2.6.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::response writes")]
+pub struct OpenRtbResponse {
+    /// Of the request.
+    id: String,
+    /// Currency of the bids.
+    #[schema(required = false)]
+    cur: String,
+    /// Bids by buyer.
+    #[schema(required = false)]
+    seatbid: Vec<OpenRtbSeatBid>,
+    /// With `?nbr=1`: why there is no bid; 9 if users have seen what there is as often as may be, else 0.
+    #[schema(required = false)]
+    nbr: u32,
+}
+
+/// Bids of one buyer.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::response writes")]
+pub struct OpenRtbSeatBid {
+    /// One for each impression at most.
+    bid: Vec<OpenRtbBid>,
+    /// The buyer.
+    #[schema(required = false)]
+    seat: String,
+}
+
+/// A bid.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what openrtb::response writes")]
+pub struct OpenRtbBid {
+    /// The token of the bid, which `POST /v1/wins` takes as well.
+    id: String,
+    /// The impression.
+    impid: String,
+    /// For a thousand.
+    #[schema(example = 2.5)]
+    price: f64,
+    /// What is shown.
+    adm: String,
+    /// The advertiser.
+    adomain: Vec<String>,
+    /// The campaign.
+    cid: String,
+    /// The creative.
+    crid: String,
+}
+
+/// What became of a notice.
+#[derive(Serialize, ToSchema)]
+pub struct NoticeBody {
+    /// `taken`, `duplicate`, `late`, `lost` for a win behind a loss, `won` for a loss behind a win; `ignored` if it is
+    /// not the kind of notice that costs, or nothing was sold.
+    outcome: &'static str,
+}
+
+/// Bid in an auction of OpenRTB 2.6
+///
+/// For each impression, the campaign bids that would pay most. A campaign takes part if its plan has `openrtb`, and
+/// what is auctioned is as that says. Without a bid the answer is 204.
+// Requests come by the hot path; this describes it, and lets the routes know which method is served.
+#[utoipa::path(
+    post,
+    path = BIDS_PATH,
+    tag = "pacer",
+    params(BidsQuery),
+    request_body = OpenRtbRequest,
+    responses(
+        (status = 200, description = "Bids; with `?nbr=1` also why there are none", body = OpenRtbResponse),
+        (status = 204, description = "No bid"),
+        RoomBodyProblems
+    )
+)]
+pub async fn auction(State(served): State<Served>, request: Request) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    answer(&served, &head, body).await.map(Body::new)
+}
+
+/// The answer to an auction, of the hot path or not.
+pub(super) async fn answer(served: &Served, head: &Parts, body: impl Readable) -> Response<Full<Bytes>> {
+    let mut answer = bid(served, head, body).await.unwrap_or_else(Problem::whole_response);
+    answer.headers_mut().insert(VERSION_HEADER, VERSION);
+    answer
+}
+
+async fn bid(served: &Served, head: &Parts, body: impl Readable) -> Result<Response<Full<Bytes>>, Problem> {
+    let caller = served.door.caller(&head.headers)?;
+    check_right(&caller)?;
+    check_version(&head.headers)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    if body.len() > REQUEST_BYTES_MAX {
+        let detail = format!("a bid request may have at most {REQUEST_BYTES_MAX} bytes; this one has {}", body.len());
+        return Err(Problem::new(codes::BODY_TOO_LARGE, detail));
+    }
+    let decoded = read(&body)?;
+    caller.charge(decoded.impression_ids.len().saturating_sub(1) as u32);
+    let Auctions { bidder, settings, win_deadline_ms } = &*served.auctions;
+    let auctioned = bidder.auction(&decoded.request).map_err(|Uninformed| Unavailable::Recovering)?;
+    if !auctioned.bids.is_empty() {
+        let writer = ResponseWriter { settings, tokens: &served.tokens, expires_s: win_deadline_ms / 1_000 };
+        return Ok(whole_response(StatusCode::OK, writer.bids(&decoded, &auctioned)));
+    }
+    if wants_reason(head.uri.query()) {
+        return Ok(whole_response(StatusCode::OK, no_bid(&decoded, &auctioned)));
+    }
+    let mut none = Response::new(Full::default());
+    *none.status_mut() = StatusCode::NO_CONTENT;
+    Ok(none)
+}
+
+fn wants_reason(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.split('&').any(|pair| pair == "nbr=1"))
+}
+
+/// All versions 2 say what is read here in the same way.
+fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get(VERSION_HEADER) {
+        Some(version) if !version.as_bytes().starts_with(b"2.") => {
+            let detail = "x-openrtb-version: expected 2.6, or another version 2 with the same fields";
+            Err(Problem::new(OPENRTB_VERSION_UNSUPPORTED, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn wrong(Wrong(field, why): Wrong) -> Problem {
+    Problem::new(OPENRTB_NOTICE_INVALID, why).with("field", field)
+}
+
+/// Say that a bid costs
+///
+/// The `burl` of a bid. It needs no token of a service: the token of the bid shows that this server has made it.
+#[utoipa::path(
+    get,
+    path = "/openrtb/2.6/billing",
+    tag = "pacer",
+    security(()),
+    params(PaidNotice),
+    responses((status = 200, description = "What became of it", body = NoticeBody), RoomProblems)
+)]
+pub async fn billing(
+    State(served): State<Served>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    query: InQuery<PaidNotice>,
+) -> Result<Response<Body>, Problem> {
+    served.paid(query, ChargeOn::Billing, address).await
+}
+
+/// Say that a bid has won
+///
+/// The `nurl` of a bid; as `/openrtb/2.6/billing`. Which of both costs, `pacing.openrtb.charge_on` says.
+#[utoipa::path(
+    get,
+    path = "/openrtb/2.6/win",
+    tag = "pacer",
+    security(()),
+    params(PaidNotice),
+    responses((status = 200, description = "What became of it", body = NoticeBody), RoomProblems)
+)]
+pub async fn won(
+    State(served): State<Served>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    query: InQuery<PaidNotice>,
+) -> Result<Response<Body>, Problem> {
+    served.paid(query, ChargeOn::Win, address).await
+}
+
+/// Say that a bid has lost
+///
+/// The `lurl` of a bid: what it reserves is free at once, and it can win no more.
+#[utoipa::path(
+    get,
+    path = "/openrtb/2.6/loss",
+    tag = "pacer",
+    security(()),
+    params(LossNotice),
+    responses((status = 200, description = "What became of it", body = NoticeBody), RoomProblems)
+)]
+pub async fn lost(
+    State(served): State<Served>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
+    query: InQuery<LossNotice>,
+) -> Result<Response<Body>, Problem> {
+    let outcome = async {
+        let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
+        let token = notice.token(&served.tokens).map_err(wrong)?;
+        served.outcome(served.issuer().losses([token].into_iter())).await
+    };
+    served.noted(outcome.await, address)
+}
+
+impl Served {
+    /// A notice that a bid has won or costs.
+    async fn paid(
+        &self,
+        query: InQuery<PaidNotice>,
+        kind: ChargeOn,
+        address: IpAddr,
+    ) -> Result<Response<Body>, Problem> {
+        let outcome = async {
+            let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
+            let (token, bid) = bid_of(&self.tokens, &notice.token).map_err(wrong)?;
+            match notice.price(&bid).map_err(wrong)? {
+                Some(price) if kind == self.auctions.settings.charge_on => {
+                    self.outcome(self.issuer().wins([(token, price)].into_iter())).await
+                }
+                Some(_) | None => Ok("ignored"),
+            }
+        };
+        self.noted(outcome.await, address)
+    }
+
+    /// What becomes of one notice.
+    async fn outcome(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<&'static str, Problem> {
+        match self.outcomes(asked).await?.first() {
+            Some(&"token_invalid") | None => Err(wrong(TOKEN)),
+            Some(outcome) => Ok(outcome),
+        }
+    }
+
+    /// The answer to a notice. One of a bid costs its sender nothing, however many there are; one that is wrong, or
+    /// comes again, counts among the requests without a token of its address.
+    fn noted(&self, outcome: Result<&'static str, Problem>, address: IpAddr) -> Result<Response<Body>, Problem> {
+        if matches!(outcome, Err(_) | Ok("duplicate")) {
+            self.door.count_stranger(address)?;
+        }
+        outcome.map(|outcome| json(StatusCode::OK, &NoticeBody { outcome }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Who bids in an auction, as cases.
+
+use super::*;
+use crate::bidder::{Aim, Grant, Throttled, Update};
+use crate::frequency::FrequencyTable;
+use crate::machine::LeaseId;
+use crate::openrtb::tests::{impression, plan, request};
+use crate::openrtb::{Blocked, Floor, folded};
+use crate::plan::{Flight, FrequencyCap, OpenRtb};
+use crate::token::TokenKey;
+use crate::units::BudgetMicros;
+use tidegate_machines::TimeMs;
+
+const NOW: TimeMs = TimeMs(1_795_000_000_000);
+
+fn aim(price: u32, plan: &OpenRtb) -> Aim {
+    Aim {
+        flights: [Flight { starts_ms: NOW.0 - 10, ends_ms: NOW.0 + 10 }].into(),
+        price_max: PriceMicros(price),
+        keys: [].into(),
+        frequency: None,
+        openrtb: Some(Arc::new(Offering::of("c", plan))),
+    }
+}
+
+/// A bidder with these campaigns, from number 1 on, each with a full throttle and so much money.
+fn with(aims: Vec<Aim>, amount: u64) -> Bidder {
+    let users = Arc::new(FrequencyTable::new(1_024));
+    let mut bidder = Bidder::new(TokenKey::derive(b"key"), users).with_auctions();
+    bidder.set_time(NOW);
+    let numbers = 1..=aims.len() as u32;
+    let grant =
+        |campaign: u32| Grant { campaign, lease: LeaseId(campaign.into()), amount: BudgetMicros(amount), opened: NOW };
+    bidder.update(&Update {
+        throttles: numbers.clone().map(|campaign| Throttled { campaign, share: 1.0, shade: 1.0 }).collect(),
+        grants: numbers.clone().map(grant).collect(),
+        aims: numbers.zip(aims).map(|(number, aim)| (number, Some(Arc::new(aim)))).collect(),
+        revoked: Vec::new(),
+    });
+    bidder
+}
+
+fn told(auctioned: &Auctioned) -> Vec<(usize, u32, u32)> {
+    auctioned.bids.iter().map(|bid| (bid.impression, bid.campaign, bid.price.0)).collect()
+}
+
+fn throttle(bidder: &mut Bidder, campaign: u32, share: f64, shade: f64) {
+    bidder.update(&Update { throttles: vec![Throttled { campaign, share, shade }], ..Update::default() });
+}
+
+#[test]
+fn the_campaign_that_bids_most_bids() {
+    let mut bidder = with(vec![aim(100, &plan()), aim(300, &plan()), aim(200, &plan())], 10_000);
+    let auctioned = bidder.auction(&request());
+    assert_eq!((told(&auctioned), auctioned.candidates), (vec![(0, 2, 300)], 1));
+    throttle(&mut bidder, 2, 1.0, 0.5);
+    assert_eq!(told(&bidder.auction(&request())), [(0, 3, 200)], "another price is shaded below its own");
+    throttle(&mut bidder, 3, 0.0, 1.0);
+    let auctioned = bidder.auction(&request());
+    assert_eq!(told(&auctioned), [(0, 2, 150)]);
+    assert_eq!(auctioned.no_bids[NoBid::Throttled as usize], 1);
+    let used = bidder.report().used;
+    let bids: Vec<(u32, u32)> = used.iter().map(|used| (used.campaign, used.bids)).collect();
+    assert_eq!(bids, [(2, 2), (3, 1)], "one bid for each auction");
+}
+
+#[test]
+fn each_impression_has_a_bid_of_its_own() {
+    let mut bidder = with(vec![aim(100, &plan()), aim(300, &plan())], 350);
+    let request = Request { impressions: vec![impression(1), impression(2)], ..request() };
+    let auctioned = bidder.auction(&request);
+    assert_eq!(told(&auctioned), [(0, 2, 300), (1, 1, 100)], "the money of the first one is used");
+    let tokens: Vec<_> = auctioned.bids.iter().map(|bid| bid.token.expect("signed")).collect();
+    assert_ne!(tokens[0], tokens[1]);
+    assert_eq!(auctioned.no_bids[NoBid::NoLease as usize], 1);
+}
+
+#[test]
+fn a_user_who_is_capped_sees_the_next_one() {
+    let frequency = Some(FrequencyCap { bids_max: 1, window_s: 60 });
+    let mut bidder = with(vec![aim(100, &plan()), Aim { frequency, ..aim(300, &plan()) }], 10_000);
+    let request = Request { user: 5, ..request() };
+    let bids: Vec<u32> = (0..3).flat_map(|_| bidder.auction(&request).bids).map(|bid| bid.campaign).collect();
+    assert_eq!(bids, [2, 1, 1]);
+    assert_eq!(told(&bidder.auction(&Request { user: 0, ..request })), [(0, 2, 300)], "nobody knows this one");
+}
+
+#[test]
+fn a_floor_and_a_currency_are_kept() {
+    let euro = OpenRtb { currency: "EUR".into(), ..plan() };
+    let mut bidder = with(vec![aim(100, &plan()), aim(300, &euro)], 10_000);
+    let (usd, eur) = (CurrencyCode::USD, CurrencyCode(*b"EUR"));
+    let floor = |micros, currency| {
+        let impressions = vec![Impression { floor: Floor { micros, currency }, ..impression(1) }];
+        Request { impressions, currencies: vec![usd, eur], ..request() }
+    };
+    let auctioned = bidder.auction(&floor(100, usd));
+    assert_eq!((told(&auctioned), auctioned.currency), (vec![(0, 1, 100)], Some(usd)));
+    let auctioned = bidder.auction(&floor(101, usd));
+    assert_eq!((told(&auctioned), auctioned.below_floor), (vec![], 2), "the euro says nothing of a floor in dollars");
+    let auctioned = bidder.auction(&floor(300, eur));
+    assert_eq!((told(&auctioned), auctioned.currency), (vec![(0, 2, 300)], Some(eur)));
+    throttle(&mut bidder, 1, 1.0, 0.9);
+    assert_eq!(told(&bidder.auction(&floor(91, usd))), [], "shaded below the floor");
+}
+
+#[test]
+fn a_test_costs_nothing_and_counts_nothing() {
+    let mut bidder = with(vec![aim(100, &plan())], 100);
+    let test = Request { is_test: true, ..request() };
+    for _ in 0..3 {
+        let auctioned = bidder.auction(&test);
+        assert_eq!((told(&auctioned), auctioned.bids[0].token), (vec![(0, 1, 100)], None));
+    }
+    throttle(&mut bidder, 1, 0.0, 1.0);
+    assert_eq!(told(&bidder.auction(&test)), []);
+    assert_eq!(bidder.report().used, []);
+}
+
+#[test]
+fn what_a_campaign_buys_may_change_and_end() {
+    let mut bidder = with(vec![aim(100, &plan())], 10_000);
+    let tell = |bidder: &mut Bidder, aim: Option<Aim>| {
+        bidder.update(&Update { aims: vec![(1, aim.map(Arc::new))], ..Update::default() });
+        bidder.auction(&request()).candidates
+    };
+    let elsewhere = OpenRtb { countries: ["DEU".into()].into(), ..plan() };
+    assert_eq!(tell(&mut bidder, Some(aim(100, &elsewhere))), 0);
+    let in_germany = Request { country: folded("DEU"), blocked: Blocked::default(), ..request() };
+    assert_eq!(bidder.auction(&in_germany).candidates, 1);
+    assert_eq!(tell(&mut bidder, Some(aim(50, &plan()))), 1);
+    assert_eq!(tell(&mut bidder, Some(Aim { openrtb: None, ..aim(50, &plan()) })), 0);
+    assert_eq!(tell(&mut bidder, Some(Aim { flights: [].into(), ..aim(50, &plan()) })), 0, "paused");
+    assert_eq!(tell(&mut bidder, Some(aim(50, &plan()))), 1);
+    assert_eq!(tell(&mut bidder, None), 0);
+}
+
+#[test]
+fn so_many_campaigns_are_looked_at_and_no_more() {
+    let count = CANDIDATES_MAX + 10;
+    let mut bidder = with((0..count).map(|_| aim(100, &plan())).collect(), 10_000);
+    for campaign in 1..=count as u32 {
+        throttle(&mut bidder, campaign, 0.0, 1.0);
+    }
+    let auctioned = bidder.auction(&request());
+    assert_eq!((told(&auctioned), auctioned.candidates), (vec![], CANDIDATES_MAX as u32));
+}

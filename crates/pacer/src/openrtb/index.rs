@@ -1,0 +1,156 @@
+//! From an impression to the campaigns that may bid on it, from the highest price down.
+//!
+//! ```text
+//!   (target, shape) ─▶ campaigns by price, then by number
+//!   deal X, 300×250 ─▶ 2.50 #7, 2.10 #3 …  ─┐
+//!   site Y, 300×250 ─▶ 3.00 #9 …            ├─▶ merged, each campaign once, at most CANDIDATES_MAX
+//!   any,    300×250 ─▶ 1.20 #1, 1.20 #4 …  ─┘
+//! ```
+//!
+//! A campaign stands under the list of its plan that says most (deals, tags, sites and apps, countries), for each shape
+//! of its creatives. So ten thousand campaigns on sites of their own cost an impression what one does; of ten thousand
+//! that buy everything, the highest are looked at.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, btree_set};
+
+use hashbrown::HashMap;
+
+use super::offering::{Offering, Shape, Target};
+use super::request::{Impression, Request};
+use crate::units::PriceMicros;
+
+/// Campaigns by what they buy.
+#[derive(Default)]
+pub struct Index {
+    lists: HashMap<(Target, Shape), BTreeSet<Posting>, foldhash::fast::RandomState>,
+    /// For which targets there are campaigns at all: most tags and sites have none.
+    targets: HashMap<Target, u32, foldhash::fast::RandomState>,
+}
+
+/// A campaign in a list: higher prices are smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Posting(u64);
+
+impl Posting {
+    fn of(price: PriceMicros, campaign: u32) -> Posting {
+        Posting(u64::from(!price.0) << 32 | u64::from(campaign))
+    }
+
+    fn price(self) -> PriceMicros {
+        PriceMicros(!((self.0 >> 32) as u32))
+    }
+
+    fn campaign(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl Index {
+    /// A campaign buys this from now on, at most for this price.
+    pub fn insert(&mut self, campaign: u32, price: PriceMicros, offering: &Offering) {
+        let shapes = offering.shapes();
+        for target in offering.targets() {
+            *self.targets.entry(target).or_default() += 1;
+            for shape in &shapes {
+                self.lists.entry((target, *shape)).or_default().insert(Posting::of(price, campaign));
+            }
+        }
+    }
+
+    /// A campaign that bought this does so no longer.
+    pub fn remove(&mut self, campaign: u32, price: PriceMicros, offering: &Offering) {
+        let shapes = offering.shapes();
+        for target in offering.targets() {
+            if let Some(count) = self.targets.get_mut(&target) {
+                *count -= 1;
+                if *count == 0 {
+                    self.targets.remove(&target);
+                }
+            }
+            for shape in &shapes {
+                let Some(list) = self.lists.get_mut(&(target, *shape)) else { continue };
+                list.remove(&Posting::of(price, campaign));
+                if list.is_empty() {
+                    self.lists.remove(&(target, *shape));
+                }
+            }
+        }
+    }
+
+    /// Those that may bid on an impression, from the highest price down.
+    pub fn candidates(&self, request: &Request, impression: &Impression) -> Candidates<'_> {
+        let mut candidates = Candidates { lists: Vec::new(), next: BinaryHeap::new(), last: None };
+        let shapes = shapes_of(impression);
+        let deals = impression.deals.iter().map(|deal| Target::Deal(deal.id));
+        let open =
+            [Target::Tag(impression.tag), Target::App(request.app), Target::Country(request.country), Target::Any];
+        let sites = request.sites.iter().map(|site| Target::Site(*site));
+        let open = open.into_iter().chain(sites).filter(|_| !impression.is_private);
+        for target in deals.chain(open).filter(|target| self.targets.contains_key(target)) {
+            for shape in &shapes {
+                if let Some(list) = self.lists.get(&(target, *shape)) {
+                    candidates.add(list.iter());
+                }
+            }
+        }
+        candidates
+    }
+
+    /// No campaign buys anything.
+    pub fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+}
+
+fn shapes_of(impression: &Impression) -> Vec<Shape> {
+    let sizes = impression.banner.iter().flat_map(|banner| &banner.sizes);
+    let mut shapes: Vec<Shape> = sizes.map(|(width, height)| Shape::Banner(*width, *height)).collect();
+    let others = [
+        (impression.video.is_some(), Shape::Video),
+        (impression.audio.is_some(), Shape::Audio),
+        (impression.native.is_some(), Shape::Native),
+    ];
+    shapes.extend(others.into_iter().filter(|(is_there, _)| *is_there).map(|(_, shape)| shape));
+    shapes
+}
+
+/// Campaigns that may bid on an impression, each once.
+pub struct Candidates<'i> {
+    lists: Vec<btree_set::Iter<'i, Posting>>,
+    next: BinaryHeap<Reverse<(Posting, usize)>>,
+    last: Option<Posting>,
+}
+
+impl<'i> Candidates<'i> {
+    fn add(&mut self, mut list: btree_set::Iter<'i, Posting>) {
+        if let Some(first) = list.next() {
+            self.next.push(Reverse((*first, self.lists.len())));
+            self.lists.push(list);
+        }
+    }
+
+    /// The price of the next one.
+    pub fn price(&self) -> Option<PriceMicros> {
+        self.next.peek().map(|Reverse((posting, _))| posting.price())
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let mut head = self.next.peek_mut()?;
+            let Reverse((posting, list)) = *head;
+            match self.lists[list].next() {
+                Some(following) => *head = Reverse((*following, list)),
+                None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+            }
+            // One that stands in several lists comes from each of them in a row.
+            if self.last.replace(posting) != Some(posting) {
+                return Some(posting.campaign());
+            }
+        }
+    }
+}

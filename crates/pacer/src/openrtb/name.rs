@@ -1,0 +1,83 @@
+//! Names as hashes.
+
+use crate::bidder::mixed;
+
+/// The hash of a name whose letters' case counts: an id. 0 stands for none, which is what an empty name means.
+pub fn exact(name: &str) -> u64 {
+    hash(name.as_bytes(), |word| u64::from_le_bytes(word))
+}
+
+/// The hash of a name whose letters' case does not count: a domain, a country, a category.
+pub fn folded(name: &str) -> u64 {
+    hash(name.as_bytes(), |mut word| {
+        word.make_ascii_lowercase();
+        u64::from_le_bytes(word)
+    })
+}
+
+/// The hash of a site's domain. Exchanges send it with and without "www.".
+pub fn site(domain: &str) -> u64 {
+    folded(without_www(domain))
+}
+
+/// The hashes of a domain and of all that it is below, without the top one.
+pub fn domains(domain: &str) -> Vec<u64> {
+    let mut rest = without_www(domain);
+    let mut all = vec![folded(rest)];
+    while let Some((_, parent)) = rest.split_once('.') {
+        if parent.contains('.') {
+            all.push(folded(parent));
+        }
+        rest = parent;
+    }
+    all
+}
+
+/// The hashes of a category and of all that it is below: `IAB7-39` is below `IAB7`.
+pub(super) fn categories(category: &str) -> Vec<u64> {
+    let mut all = vec![folded(category)];
+    let mut rest = category;
+    while let Some((parent, _)) = rest.rsplit_once('-') {
+        all.push(folded(parent));
+        rest = parent;
+    }
+    all
+}
+
+fn without_www(domain: &str) -> &str {
+    let has = domain.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("www."));
+    if has { &domain[4..] } else { domain }
+}
+
+fn hash(bytes: &[u8], word_of: impl Fn([u8; 8]) -> u64) -> u64 {
+    if bytes.is_empty() {
+        return 0;
+    }
+    let mut hash = bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = mixed(hash ^ word_of(word));
+    }
+    hash.max(1)
+}
+
+/// A currency of ISO 4217.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CurrencyCode(pub [u8; 3]);
+
+impl CurrencyCode {
+    /// What is meant where a request names none.
+    pub const USD: CurrencyCode = CurrencyCode(*b"USD");
+
+    /// The currency with this code; `None` if it is not one of three letters.
+    pub fn of(code: &str) -> Option<CurrencyCode> {
+        let code: [u8; 3] = code.as_bytes().try_into().ok()?;
+        code.iter().all(u8::is_ascii_alphabetic).then(|| CurrencyCode(code.map(|letter| letter.to_ascii_uppercase())))
+    }
+
+    /// Its code.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("letters of ASCII")
+    }
+}
