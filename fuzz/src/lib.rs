@@ -7,6 +7,7 @@
 //! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more
 //! than the absence of panics where more must hold.
 
+pub mod decisions;
 pub mod event;
 pub mod frames;
 pub mod group;
@@ -30,7 +31,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 22] = [
     ("mqtt_session", session::check),
     ("websocket", websocket::check),
     ("pacer", pacer::check),
+    ("pacer_decisions", decisions::check),
     ("proxy", proxy::check),
     ("smpp", smpp::check),
     ("topic_event", topics::check_event),

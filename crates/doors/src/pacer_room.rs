@@ -21,14 +21,16 @@ pub use crate::pacer_http::PlanRules;
 pub const BIDDERS_PORT: u16 = 0;
 
 /// The bidders, on the binary port.
-pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>) -> OpenFrames<P>
+///
+/// One of `sampled` requests is recorded; of 0, none.
+pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>, sampled: u32) -> OpenFrames<P>
 where
     P: Carries<CampaignMessage> + Carries<BidderMessage>,
 {
     Box::new(move |site, me| {
         let shards = site.placement().shards(CAMPAIGNS);
         let tokens = tokens_of(site);
-        let bidder = Bidder::new(tokens.clone(), users.clone());
+        let bidder = Bidder::new(tokens.clone(), users.clone()).sampling(sampled);
         let count = shards.count();
         Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), count))
     })

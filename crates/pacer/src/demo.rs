@@ -143,11 +143,8 @@ impl Demo {
             let auctions: Vec<Auction> =
                 (day.second..until).flat_map(|second| day.auctions.in_second(second)).copied().collect();
             day.second = until;
-            let pairs: Vec<(u32, Auction)> = day
-                .numbers
-                .iter()
-                .flat_map(|number| auctions.iter().map(move |auction| (*number, *auction)))
-                .collect();
+            let pairs: Vec<(u32, Auction)> =
+                day.numbers.iter().flat_map(|number| auctions.iter().map(move |auction| (*number, *auction))).collect();
             for pairs in pairs.chunks(ITEMS_MAX) {
                 worker += 1;
                 self.bid(&mut day, pairs, worker, now).await;

@@ -19,6 +19,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use crate::bidder::{Report, Update};
 use crate::control::{Control, Live, Money, Settlement, Stopped};
+use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome};
 use crate::units::BudgetMicros;
 
@@ -101,7 +102,12 @@ pub struct Keeper<S, B, T> {
     spending_asked: Cell<TimeMs>,
     /// What the log was told of last.
     told: RefCell<BTreeSet<String>>,
+    /// Writes the record of decisions, if there is one.
+    record: Option<RefCell<RecordTo>>,
 }
+
+/// Where the record of decisions goes, and who is told how many records there were, and how many were dropped.
+type RecordTo = (DecisionWriter, Box<dyn FnMut(u64, u64)>);
 
 impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// For bidders on so many workers.
@@ -118,7 +124,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             followed,
             spending_asked: Cell::new(TimeMs(0)),
             told: RefCell::default(),
+            record: None,
         }
+    }
+
+    /// Writes the record of decisions, and tells `count` how many records there were, and how many were dropped.
+    pub fn writing(mut self, writer: DecisionWriter, count: impl FnMut(u64, u64) + 'static) -> Self {
+        self.record = Some(RefCell::new((writer, Box::new(count))));
+        self
     }
 
     /// What is known.
@@ -164,6 +177,20 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
         self.control.borrow_mut().pace(now);
         self.exchange().await;
+        self.write_decisions();
+    }
+
+    fn write_decisions(&self) {
+        let Some(record) = &self.record else { return };
+        let (mut record, mut control) = (record.borrow_mut(), self.control.borrow_mut());
+        let (writer, count) = &mut *record;
+        let Some(log) = control.log() else { return };
+        let lost = writer.write(log.take());
+        if lost > 0 {
+            log.lost(lost);
+        }
+        let (recorded, dropped) = log.take_counts();
+        count(recorded, dropped);
     }
 
     /// Opens and holds leases that are wanted; closes and settles those that are over.

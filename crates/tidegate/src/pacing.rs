@@ -67,6 +67,7 @@ where
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
         let rules = PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() };
+        let sampled = if keys.decisions_bytes_max > 0 { keys.decision_sample_one_in } else { 0 };
         Ok(Opened {
             logs: vec![Wanted {
                 family: CAMPAIGNS,
@@ -75,7 +76,7 @@ where
             }],
             room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, live.clone())),
             http: Some(open_pacer(live, rules)),
-            frames: Some(open_pacer_frames(users)),
+            frames: Some(open_pacer_frames(users, sampled)),
         })
     }
 }

@@ -5,9 +5,9 @@
 //!          0    1    2      144           a point at the begin of each slot, and at the end
 //! ```
 //!
-//! A point is taken by the first look at the campaign in its slot, which comes at most 250 ms after the slot began while
-//! requests come. Of slots in which nobody asked there is none. What is still to come is not stored but follows from
-//! [`Planned`], so that a change of ten thousand plans costs nothing here.
+//! A point is taken by the first look at the campaign in its slot, which comes at most 250 ms after the slot began
+//! while requests come. Of slots in which nobody asked there is none. What is still to come is not stored but follows
+//! from [`Planned`], so that a change of ten thousand plans costs nothing here.
 //!
 //! It lives as long as the process, from the first request of the day to the first of the next one, and takes 2.6 KB.
 

@@ -51,7 +51,8 @@ class Plane {
     return top + (1 - (value - low) / (high - low || 1)) * (height - bottom - top - 4);
   }
   path(curve) {
-    return curve.map(([time, value], at) => `${at ? "L" : "M"}${this.x(time).toFixed(1)} ${this.y(value).toFixed(1)}`).join("");
+    const place = ([time, value]) => `${this.x(time).toFixed(1)} ${this.y(value).toFixed(1)}`;
+    return curve.map((point, at) => `${at ? "L" : "M"}${place(point)}`).join("");
   }
 }
 

@@ -118,7 +118,8 @@ function drawOne(campaign) {
   for (const figure of one.querySelectorAll("figure")) figure.hidden = !curve;
   if (curve) {
     const { now, high, curves } = curvesOf(campaign);
-    large($("curve"), curve, curves, { now, high, height: 320, word: money, fromZero: plan.daily_micros !== undefined });
+    const fromZero = plan.daily_micros !== undefined;
+    large($("curve"), curve, curves, { now, high, height: 320, word: money, fromZero });
     const share = points(curve, curve.share);
     if (share.length) share.push([now, pace?.share ?? share.at(-1)[1]]);
     large($("shares"), curve, { share }, { now, high: 1, height: 120, word: percent });
@@ -149,7 +150,8 @@ function drawOne(campaign) {
 }
 
 function drawReasons(pace) {
-  const rows = pace ? [["bid on", pace.bids], ...Object.entries(pace.no_bids).map(([why, n]) => [REASONS[why] ?? why, n])] : [];
+  const without = Object.entries(pace?.no_bids ?? {}).map(([why, count]) => [REASONS[why] ?? why, count]);
+  const rows = pace ? [["bid on", pace.bids], ...without] : [];
   const sum = rows.reduce((sum, [, count]) => sum + count, 0) || 1;
   $("reasons").tBodies[0].replaceChildren(...rows.map(([name, count]) => {
     const row = document.createElement("tr");
