@@ -131,6 +131,6 @@ fn records() -> Vec<Record> {
         sample(Err(NoBid::FrequencyCapped), Some(false)),
         Recorded::Dropped(Dropped { samples: 3, others: 1 }),
     ];
-    let at = |what| TimeMs(if matches!(what, &Recorded::Sampled(_)) { 60_300 } else { 60_000 });
+    let at = |what: &Recorded| TimeMs(if matches!(what, Recorded::Sampled(_)) { 60_300 } else { 60_000 });
     what.into_iter().map(|what| Record { at: at(&what), what }).collect()
 }

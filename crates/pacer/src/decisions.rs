@@ -8,7 +8,8 @@
 //!   files ─▶ read ─▶ replay: `tidegate pacer replay` decides each throttle and each sampled bid again
 //! ```
 //!
-//! Promise: nothing waits for it. What finds no room, in memory or on the disk, is dropped; the next file says how much.
+//! Promise: nothing waits for it. What finds no room, in memory or on the disk, is dropped, and the record says how
+//! much.
 //!
 //! Why not a journal: no money depends on it, so nothing is synced, and the oldest files are deleted when there are too
 //! many bytes. Records have the form of those of journals. See `docs/formats/pacer-decisions.md`.

@@ -392,8 +392,8 @@ fn worker(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
     reader.small()?.try_into().map_err(|_| Malformed)
 }
 
-/// The records of a file, in their order. A file that is torn or damaged ends before the first record that is not whole;
-/// the rest is passed over. `None` if it is no such file.
+/// The records of a file, in their order; `None` if it is no such file. One that is torn or damaged ends before the
+/// first record that is not whole: the rest is passed over.
 pub fn read_records(file: &[u8]) -> Option<impl Iterator<Item = Record>> {
     let mut rest = file.strip_prefix(&HEAD)?;
     Some(std::iter::from_fn(move || {

@@ -2,6 +2,7 @@
 //!
 //! It reads files alone, of a server that runs or does not, and of a copy of its directory.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -77,24 +78,28 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn read(path: &Path) -> Result<Vec<Record>> {
+/// Calls `each` for the records of a file.
+fn read(path: &Path, each: impl FnMut(Record)) -> Result<()> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         // The oldest file is deleted while the server runs.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    let records = read_records(&bytes).map(Iterator::collect);
-    records.with_context(|| format!("{} is no record of decisions of a layout that this program knows", path.display()))
+    let records = read_records(&bytes);
+    let unknown = || format!("{} is no record of decisions of a layout that this program knows", path.display());
+    records.with_context(unknown)?.for_each(each);
+    Ok(())
 }
 
 /// The zone of a campaign's newest plan.
 fn zone_of(files: &[(TimeMs, PathBuf)], campaign: &str) -> Result<Option<TimeZone>> {
     for (_, path) in files.iter().rev() {
-        let newest = read(path)?.into_iter().rev().find_map(|record| match record.what {
-            Recorded::Plan { id, plan, .. } if *id == *campaign => Some(plan.zone),
-            _ => None,
-        });
+        let mut newest = None;
+        read(path, |record| match record.what {
+            Recorded::Plan { id, plan, .. } if *id == *campaign => newest = Some(plan.zone),
+            _ => {}
+        })?;
         if let Some(name) = newest {
             return Ok(Some(zone::find(&name).unwrap_or(TimeZone::UTC)));
         }
@@ -105,7 +110,9 @@ fn zone_of(files: &[(TimeMs, PathBuf)], campaign: &str) -> Result<Option<TimeZon
 /// The time of the newest record.
 fn last_time(files: &[(TimeMs, PathBuf)]) -> Result<TimeMs> {
     let (begins, path) = files.last().expect("there is one");
-    Ok(read(path)?.last().map_or(*begins, |record| record.at))
+    let mut last = *begins;
+    read(path, |record| last = last.max(record.at))?;
+    Ok(last)
 }
 
 /// A time of the day, on a date, or on the last day whose time is not behind `last`.
@@ -126,14 +133,24 @@ fn time_of((at, date): (Time, Option<Date>), zone: &TimeZone, last: TimeMs) -> R
     }
 }
 
-/// The records of all files that may tell of the time: the first of them has the last throttle before it.
+/// The records of the campaign in all files that may tell of the time. The first of them has the last throttle before
+/// it.
 fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Record>> {
     let (from, to) = (question.at.0.saturating_sub(question.range_ms), question.at.0.saturating_add(question.range_ms));
     let first = files.partition_point(|(begins, _)| begins.0 <= from).saturating_sub(2);
     let asked = files[first..].iter().take_while(|(begins, _)| begins.0 <= to);
-    let mut all = Vec::new();
+    let (mut all, mut numbers) = (Vec::new(), BTreeSet::new());
     for (_, path) in asked {
-        all.extend(read(path)?);
+        read(path, |record| {
+            if let Recorded::Plan { number, id, .. } = &record.what
+                && *id == question.id
+            {
+                numbers.insert(*number);
+            }
+            if record.number().is_none_or(|number| numbers.contains(&number)) {
+                all.push(record);
+            }
+        })?;
     }
     Ok(all)
 }

@@ -55,8 +55,8 @@ fn day(bytes_max: u64) -> Vec<Vec<u8>> {
             let made = requests.filter_map(|request| bidder.bid(&request).ok()).count() as u64;
             // Half of them win, at half the price.
             let of = &mut spent[number as usize];
-            of.spent = of.spent + BudgetMicros(made / 2 * 500);
-            of.impressions = of.impressions + Impressions(made / 2);
+            of.spent += BudgetMicros(made / 2 * 500);
+            of.impressions += Impressions(made / 2);
             control.learn_spending(number, *of);
         }
         control.pace(now);
