@@ -7,6 +7,7 @@
 //! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more
 //! than the absence of panics where more must hold.
 
+pub mod decisions;
 pub mod event;
 pub mod frames;
 pub mod group;
@@ -47,6 +48,7 @@ pub const TARGETS: [Target; 23] = [
     ("websocket", websocket::check),
     ("openrtb", openrtb::check),
     ("pacer", pacer::check),
+    ("pacer_decisions", decisions::check),
     ("proxy", proxy::check),
     ("smpp", smpp::check),
     ("topic_event", topics::check_event),

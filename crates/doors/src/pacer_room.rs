@@ -22,14 +22,16 @@ pub use crate::pacer_http::PlanRules;
 pub const BIDDERS_PORT: u16 = 0;
 
 /// The bidders, on the binary port.
-pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>, rules: PlanRules) -> OpenFrames<P>
+///
+/// One of `sampled` requests is recorded; of 0, none.
+pub fn open_pacer_frames<P>(users: Arc<FrequencyTable>, rules: PlanRules, sampled: u32) -> OpenFrames<P>
 where
     P: Carries<CampaignMessage> + Carries<BidderMessage>,
 {
     Box::new(move |site, me| {
         let shards = site.placement().shards(CAMPAIGNS);
         let tokens = tokens_of(site);
-        let bidder = Bidder::new(tokens.clone(), users.clone());
+        let bidder = Bidder::new(tokens.clone(), users.clone()).sampling(sampled);
         Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), rules.clone()))
     })
 }
@@ -42,6 +44,8 @@ pub struct PacerDoor {
     pub rules: PlanRules,
     /// What users have seen.
     pub users: Arc<FrequencyTable>,
+    /// One of so many requests is recorded; of 0, none.
+    pub sampled: u32,
     /// Where the bidders of edge threads are told.
     pub edges: EdgeBidders,
     /// How notices of OpenRTB come back.
@@ -60,7 +64,8 @@ where
         let count = shards.count();
         let bidders = bidders_of(site, BIDDERS_PORT);
         let tokens = tokens_of(site);
-        let bidder = EdgeBidder::new(Bidder::new(tokens.clone(), door.users.clone()), site.clock().clone());
+        let bidder = Bidder::new(tokens.clone(), door.users.clone()).sampling(door.sampled);
+        let bidder = EdgeBidder::new(bidder, site.clock().clone());
         door.edges.lock().expect("nobody panics with it").push(bidder.clone());
         let settings = door.openrtb.clone();
         Box::new(PacerHttp {

@@ -109,6 +109,8 @@ pub struct Aim {
     pub frequency: Option<FrequencyCap>,
     /// What it buys in auctions of OpenRTB.
     pub openrtb: Option<Arc<Offering>>,
+    /// The version of the plan.
+    pub version: u64,
 }
 
 impl Aim {
@@ -120,6 +122,7 @@ impl Aim {
             keys: plan.keys.clone().into(),
             frequency: plan.frequency,
             openrtb: plan.openrtb.as_ref().map(|openrtb| Arc::new(Offering::of(campaign, openrtb))),
+            version: plan.version,
         }
     }
 
@@ -178,6 +181,102 @@ pub struct Report {
     pub unknown: u64,
     /// The bidder's time.
     pub now: TimeMs,
+    /// Requests that were taken as samples.
+    pub samples: Vec<Sample>,
+    /// Those for which there was no room.
+    pub samples_dropped: u64,
+}
+
+/// What of a campaign a bidder sees when it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The bidder's time.
+    pub now: TimeMs,
+    /// The flight that is under way, or was the last time.
+    pub starts: u64,
+    /// It ends before then.
+    pub ends: u64,
+    /// A request is bid on if the upper half of its hash is below this.
+    pub threshold: u64,
+    /// What is bid of a price, in 65,536ths.
+    pub shade: u32,
+    /// The most that is bid.
+    pub price_max: u32,
+    /// The lease; 0: none.
+    pub lease: LeaseId,
+    /// What is left of it.
+    pub left: u64,
+    /// The next bid's number in the lease.
+    pub number: u32,
+}
+
+/// A request, what was seen when it was decided, and the answer: enough to decide it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The request.
+    pub request: BidRequest,
+    /// The version of the plan whose aim was in force.
+    pub version: u64,
+    /// What was seen.
+    pub seen: Seen,
+    /// Whether the user may see the campaign, if that was asked.
+    pub may_see: Option<bool>,
+    /// The answer.
+    pub answer: Result<PriceMicros, NoBid>,
+}
+
+/// Samples of a bidder that wait for a report, which comes every 20 ms.
+const SAMPLES_WAITING_MAX: usize = 64;
+
+/// From which chance comes: the upper half decides whether a request is bid on, the lower one whether it is a sample.
+#[inline(always)]
+pub fn hash_of(request: &BidRequest) -> u64 {
+    mixed(request.id ^ u64::from(request.campaign) << 32)
+}
+
+/// The decision: what is bid on a request. `aim` may be left out where it has no keys and no cap; `may_see` says
+/// whether the user may see the campaign once more, and is asked last, because it counts.
+#[inline(always)]
+fn decide(
+    seen: &Seen,
+    aim: Option<&Aim>,
+    request: &BidRequest,
+    hash: u64,
+    may_see: impl FnOnce(FrequencyCap) -> bool,
+) -> Result<PriceMicros, NoBid> {
+    if seen.now.0.wrapping_sub(seen.starts) >= seen.ends.wrapping_sub(seen.starts) {
+        return Err(NoBid::NotInFlight);
+    }
+    if let Some(aim) = aim
+        && !aim.keys.is_empty()
+        && !aim.keys.contains(&request.key)
+    {
+        return Err(NoBid::NotTargeted);
+    }
+    if hash >> 32 >= seen.threshold {
+        return Err(NoBid::Throttled);
+    }
+    let wanted = if request.price.0 == 0 { seen.price_max } else { request.price.0 };
+    if wanted > seen.price_max {
+        return Err(NoBid::PriceAboveCap);
+    }
+    let price = ((u64::from(wanted) * u64::from(seen.shade)) >> 16) as u32;
+    if price == 0 || seen.left < u64::from(price) || seen.number == u32::MAX {
+        return Err(NoBid::NoLease);
+    }
+    if let Some(cap) = aim.and_then(|aim| aim.frequency)
+        && request.user != 0
+        && !may_see(cap)
+    {
+        return Err(NoBid::FrequencyCapped);
+    }
+    Ok(PriceMicros(price))
+}
+
+/// What a sample is answered by `aim`, the one of its version.
+pub fn decide_again(sample: &Sample, aim: &Aim) -> Result<PriceMicros, NoBid> {
+    let Sample { request, seen, may_see, .. } = sample;
+    decide(seen, Some(aim), request, hash_of(request), |_| may_see.unwrap_or(true))
 }
 
 /// What was asked of one campaign since the last report.
@@ -278,6 +377,10 @@ pub struct Bidder {
     is_informed: bool,
     /// Of one that holds auctions.
     index: Option<Box<Index>>,
+    /// A request is a sample if the lower half of its hash is below this.
+    sampled: u64,
+    samples: Vec<Sample>,
+    samples_dropped: u64,
 }
 
 impl Bidder {
@@ -294,7 +397,19 @@ impl Bidder {
             unknown: 0,
             is_informed: false,
             index: None,
+            sampled: 0,
+            samples: Vec::new(),
+            samples_dropped: 0,
         }
+    }
+
+    /// Takes one of so many requests as a sample; of 0, none.
+    pub fn sampling(mut self, one_of: u32) -> Bidder {
+        self.sampled = (1_u64 << 32).checked_div(u64::from(one_of)).unwrap_or(0);
+        if self.sampled > 0 {
+            self.samples.reserve_exact(SAMPLES_WAITING_MAX);
+        }
+        self
     }
 
     /// It is now so late.
@@ -318,14 +433,25 @@ impl Bidder {
             slot.is_used = true;
             self.used.push(request.campaign);
         }
-        let offered = match now.0.wrapping_sub(slot.starts) < slot.ends.wrapping_sub(slot.starts) {
-            true => slot.offer(request, (&self.aims, &self.users, now)),
-            false => slot
-                .find_flight(self.aims[request.campaign as usize].as_deref(), now)
-                .and_then(|()| slot.offer(request, (&self.aims, &self.users, now))),
-        };
-        match offered {
+        if now.0.wrapping_sub(slot.starts) >= slot.ends.wrapping_sub(slot.starts) {
+            slot.find_flight(self.aims[request.campaign as usize].as_deref(), now);
+        }
+        let aim = if slot.is_choosy { self.aims[request.campaign as usize].as_deref() } else { None };
+        let (hash, mut may_see) = (hash_of(request), None);
+        let decided = decide(&slot.seen(now), aim, request, hash, |cap| {
+            let user = mixed(request.user ^ mixed(request.campaign.into()));
+            *may_see.insert(self.users.count(user, cap, now))
+        });
+        if hash & u64::from(u32::MAX) < self.sampled {
+            let version = self.aims[request.campaign as usize].as_ref().map_or(0, |aim| aim.version);
+            let sample = Sample { request: *request, version, seen: slot.seen(now), may_see, answer: decided };
+            keep_sample(&mut self.samples, &mut self.samples_dropped, sample);
+        }
+        match decided {
             Ok(price) => {
+                slot.left -= u64::from(price.0);
+                slot.reserved += u64::from(price.0);
+                slot.bids += 1;
                 let (lease, number, opened) = (slot.lease, slot.number, slot.opened);
                 slot.number += 1;
                 let bid = Bid { lease, opened: Opening::of(opened), number, price, at: now };
@@ -375,7 +501,12 @@ impl Bidder {
         });
         let used = used.collect();
         let retired = std::mem::take(&mut self.retired);
-        Report { used, retired, unknown: std::mem::take(&mut self.unknown), now: self.now }
+        let samples = match self.samples.is_empty() {
+            true => Vec::new(),
+            false => std::mem::replace(&mut self.samples, Vec::with_capacity(SAMPLES_WAITING_MAX)),
+        };
+        let samples_dropped = std::mem::take(&mut self.samples_dropped);
+        Report { used, retired, unknown: std::mem::take(&mut self.unknown), now: self.now, samples, samples_dropped }
     }
 
     /// Takes over other aims. It is not informed by this alone: throttles and money come with the rest of an update.
@@ -418,51 +549,28 @@ impl Bidder {
 }
 
 impl Slot {
-    /// What is bid, of a campaign in flight.
-    #[inline]
-    fn offer(
-        &mut self,
-        request: &BidRequest,
-        (aims, users, now): (&[Option<Arc<Aim>>], &FrequencyTable, TimeMs),
-    ) -> Result<PriceMicros, NoBid> {
-        let aim = if self.is_choosy { aims[request.campaign as usize].as_deref() } else { None };
-        if let Some(aim) = aim
-            && !aim.keys.is_empty()
-            && !aim.keys.contains(&request.key)
-        {
-            return Err(NoBid::NotTargeted);
-        }
-        let chance = mixed(request.id ^ u64::from(request.campaign) << 32) >> 32;
-        if chance >= self.threshold {
-            return Err(NoBid::Throttled);
-        }
-        let wanted = if request.price.0 == 0 { self.price_max } else { request.price.0 };
-        if wanted > self.price_max {
-            return Err(NoBid::PriceAboveCap);
-        }
-        let price = ((u64::from(wanted) * u64::from(self.shade)) >> 16) as u32;
-        if price == 0 || self.left < u64::from(price) || self.number == u32::MAX {
-            return Err(NoBid::NoLease);
-        }
-        if let Some(cap) = aim.and_then(|aim| aim.frequency)
-            && request.user != 0
-            && !users.count(mixed(request.user ^ mixed(request.campaign.into())), cap, now)
-        {
-            return Err(NoBid::FrequencyCapped);
-        }
-        self.left -= u64::from(price);
-        self.reserved += u64::from(price);
-        self.bids += 1;
-        Ok(PriceMicros(price))
+    #[inline(always)]
+    fn seen(&self, now: TimeMs) -> Seen {
+        let Slot { starts, ends, threshold, shade, price_max, lease, left, number, .. } = *self;
+        Seen { now, starts, ends, threshold, shade, price_max, lease, left, number }
     }
 
-    /// Finds the flight that is under way.
+    /// Finds the flight that is under way, if one is.
     #[cold]
-    fn find_flight(&mut self, aim: Option<&Aim>, now: TimeMs) -> Result<(), NoBid> {
-        let flight = aim.and_then(|aim| aim.flights.iter().find(|flight| flight.is_at(now)));
-        let Flight { starts_ms, ends_ms } = *flight.ok_or(NoBid::NotInFlight)?;
-        (self.starts, self.ends) = (starts_ms, ends_ms);
-        Ok(())
+    fn find_flight(&mut self, aim: Option<&Aim>, now: TimeMs) {
+        if let Some(flight) = aim.and_then(|aim| aim.flights.iter().find(|flight| flight.is_at(now))) {
+            (self.starts, self.ends) = (flight.starts_ms, flight.ends_ms);
+        }
+    }
+}
+
+/// Keeps a sample for the next report. It allocates nothing: there is room for some from the start.
+#[cold]
+fn keep_sample(samples: &mut Vec<Sample>, dropped: &mut u64, sample: Sample) {
+    if samples.len() < SAMPLES_WAITING_MAX {
+        samples.push(sample);
+    } else {
+        *dropped += 1;
     }
 }
 

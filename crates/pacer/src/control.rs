@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 
 use crate::bidder::{Aim, Report, Throttled, Update};
+use crate::decisions::DecisionLog;
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
@@ -58,6 +59,8 @@ pub struct Control {
     /// Ended campaigns of which bidders were told.
     ended: BTreeSet<u32>,
     unknown: u64,
+    /// What is recorded of all this, if anything is.
+    log: Option<DecisionLog>,
 }
 
 impl Control {
@@ -72,12 +75,27 @@ impl Control {
             updates,
             ended: BTreeSet::new(),
             unknown: 0,
+            log: None,
         }
+    }
+
+    /// Records its decisions.
+    pub fn recording(mut self, log: DecisionLog) -> Control {
+        self.log = Some(log);
+        self
+    }
+
+    /// Its record.
+    pub fn log(&mut self) -> Option<&mut DecisionLog> {
+        self.log.as_mut()
     }
 
     /// A campaign has changed.
     pub fn learn(&mut self, view: CampaignView) {
         let number = view.number;
+        if let Some(log) = &mut self.log {
+            log.plan(&view);
+        }
         let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.id, &view.plan))) };
         let workers = self.settings.workers;
         let tracked = self.campaigns.entry(number, || Tracked::new(view.clone(), workers));
@@ -110,6 +128,14 @@ impl Control {
                 self.busy.insert(used.campaign);
             }
         }
+        if let Some(log) = &mut self.log {
+            log.drop_samples(report.samples_dropped);
+            for sample in report.samples {
+                if let Some(tracked) = self.campaigns.get(&sample.request.campaign) {
+                    log.sample(&tracked.view, sample, now);
+                }
+            }
+        }
         report.retired.into_iter().for_each(|retired| self.retire(worker, retired));
         each_of(&mut self.campaigns, &self.busy, |_, tracked| tracked.end_round(worker, now));
     }
@@ -118,7 +144,7 @@ impl Control {
     pub fn pace(&mut self, now: TimeMs) {
         let mut at_rest = BTreeSet::new();
         each_of(&mut self.campaigns, &self.busy, |campaign, tracked| {
-            if let Some((share, shade)) = tracked.pace(now) {
+            if let Some((share, shade)) = tracked.pace(now, self.log.as_mut()) {
                 let throttled = Throttled { campaign, share, shade };
                 self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
             }
@@ -162,6 +188,7 @@ impl Control {
             self.ended.remove(number);
             self.campaigns.remove(number);
             self.busy.remove(number);
+            self.log.iter_mut().for_each(|log| log.forget(*number));
         });
         over
     }
@@ -188,6 +215,13 @@ impl Control {
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.refused(worker, Stopped::Unavailable, BudgetMicros::ZERO, now);
         }
+        self.note_refusal(campaign, worker, (Stopped::Unavailable, BudgetMicros::ZERO), now);
+    }
+
+    fn note_refusal(&mut self, campaign: u32, worker: u16, why: (Stopped, BudgetMicros), now: TimeMs) {
+        if let Some(log) = &mut self.log {
+            log.refused(campaign, worker, why, now);
+        }
     }
 
     /// What the machine has answered to one of them.
@@ -202,6 +236,7 @@ impl Control {
                 if let Some(tracked) = self.campaigns.get_mut(&wanted.campaign) {
                     tracked.refused(worker, Stopped::from(why), BudgetMicros::ZERO, now);
                 }
+                self.note_refusal(wanted.campaign, worker, (Stopped::from(why), BudgetMicros::ZERO), now);
             }
         }
     }

@@ -19,6 +19,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use crate::bidder::{Report, Update};
 use crate::control::{Control, Live, Money, Settlement, Stopped};
+use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
@@ -103,7 +104,12 @@ pub struct Keeper<S, B, T> {
     unheard: RefCell<BTreeSet<ShardIndex>>,
     /// What the log was told of last.
     told: RefCell<BTreeSet<String>>,
+    /// Writes the record of decisions, if there is one.
+    record: Option<RefCell<RecordTo>>,
 }
+
+/// Where the record of decisions goes, and who is told how many records there were, and how many were dropped.
+type RecordTo = (DecisionWriter, Box<dyn FnMut(u64, u64)>);
 
 impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// For bidders on so many workers.
@@ -121,7 +127,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             spending_asked: Cell::new(TimeMs(0)),
             unheard: RefCell::default(),
             told: RefCell::default(),
+            record: None,
         }
+    }
+
+    /// Writes the record of decisions, and tells `count` how many records there were, and how many were dropped.
+    pub fn writing(mut self, writer: DecisionWriter, count: impl FnMut(u64, u64) + 'static) -> Self {
+        self.record = Some(RefCell::new((writer, Box::new(count))));
+        self
     }
 
     /// What is known.
@@ -172,6 +185,20 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
         self.control.borrow_mut().pace(now);
         self.exchange().await;
+        self.write_decisions();
+    }
+
+    fn write_decisions(&self) {
+        let Some(record) = &self.record else { return };
+        let (mut record, mut control) = (record.borrow_mut(), self.control.borrow_mut());
+        let (writer, count) = &mut *record;
+        let Some(log) = control.log() else { return };
+        let lost = writer.write(log.take());
+        if lost > 0 {
+            log.lost(lost);
+        }
+        let (recorded, dropped) = log.take_counts();
+        count(recorded, dropped);
     }
 
     /// Opens and holds leases that are wanted; retires those that nothing is bid on, and closes and settles those that

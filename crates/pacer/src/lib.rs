@@ -4,6 +4,7 @@ pub mod backtest;
 pub mod bidder;
 pub mod bidders;
 pub mod control;
+pub mod decisions;
 mod demo;
 pub mod family;
 pub mod frequency;

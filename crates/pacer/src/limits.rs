@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Count, Milliseconds, Seconds, Text, config};
+use tidegate_config::{Bytes, Count, Milliseconds, Seconds, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -19,6 +19,11 @@ config! {
             "what the ids of the accounts begin with that get what campaigns spend";
         users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
             "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
+        decisions_bytes_max: Bytes = 1 << 30, 0..=(1 << 44), restart,
+            "bytes of the files pacer-decisions/ in data.dir, which `tidegate pacer replay` reads; the oldest are \
+             deleted. 0 for none";
+        decision_sample_one_in: Count<u32> = 10_000, 0..=4_294_967_295, restart,
+            "of so many bid requests one is recorded, chosen by its id and campaign; 0 for none";
     }
 }
 

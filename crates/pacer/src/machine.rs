@@ -17,7 +17,7 @@
 //! Invariant: bids are no records. A lease has the most that all of its bids can cost.
 
 mod campaign;
-mod codec;
+pub(crate) mod codec;
 mod command;
 mod event;
 mod lease;

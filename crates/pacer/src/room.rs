@@ -1,5 +1,6 @@
 //! The pacer of a node: the shards of campaigns, and the thread that moves money and plans.
 
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::bidders::{
     BidderAnswer, BidderAsk, BidderClient, BidderMessage, BidderRequest, Busy, EdgeBidder, EdgeBidders,
 };
 use crate::control::{Control, ControlSettings};
+use crate::decisions::{DecisionLog, DecisionWriter, Files, open_writer};
 use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
 use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
@@ -41,6 +43,17 @@ metrics! {
             "tidegate_pacer_exposed" "What wins of bids may still cost, and what is leased for others, in millionths.";
         wins: Gauge "tidegate_pacer_wins" "Wins that were taken, of all campaigns that there are.";
         losses: Gauge "tidegate_pacer_losses" "Losses that were taken, of all campaigns that there are.";
+    }
+}
+
+metrics! {
+    /// What is recorded of decisions. For the thread that runs the keeper.
+    pub struct DecisionMetrics() {
+        recorded: Counter "tidegate_pacer_decisions_recorded_total"
+            "Decisions of the pacer, and what they follow from, that were taken into the record.";
+        dropped: Counter "tidegate_pacer_decisions_dropped_total"
+            "Those for which there was no room in memory or on the disk: bidding goes on, `tidegate pacer replay` does \
+             not know them.";
     }
 }
 
@@ -79,6 +92,24 @@ impl<O> PacerRoom<O> {
     ) -> PacerRoom<O> {
         let (keys, demo) = (keys.clone(), demo.clone());
         PacerRoom { keys, demo, treasury: Some(treasury), port, edges, live, stop: watch::channel(false).0 }
+    }
+
+    /// Starts the thread that writes the record of decisions, if one is wanted.
+    fn begin_record<P: Send + 'static>(&self, site: &mut Site<P>) -> Result<Option<(DecisionWriter, DecisionMetrics)>> {
+        if self.keys.decisions_bytes_max == 0 {
+            return Ok(None);
+        }
+        let files = Files {
+            folder: decisions_of(site.data()),
+            bytes_max: self.keys.decisions_bytes_max,
+            reserve_bytes: site.disk_reserve_bytes(),
+        };
+        let (writer, work) = open_writer(files);
+        site.spawn("pacer-record".to_owned(), move || {
+            work();
+            Ok(())
+        })?;
+        Ok(Some((writer, DecisionMetrics::register(site.registry()))))
     }
 
     /// Starts the thread of the synthetic market.
@@ -120,6 +151,11 @@ impl<O> PacerRoom<O> {
 /// Where bidders live.
 pub fn bidders_of<P: Send + 'static>(site: &Site<P>, port: u16) -> Vec<Address> {
     (0..site.placement().workers()).map(|worker| Address::new(worker, port)).collect()
+}
+
+/// Where a data directory has the record of decisions.
+pub fn decisions_of(data: &Path) -> PathBuf {
+    data.join("pacer-decisions")
 }
 
 /// The key of tokens follows from that of the directory.
@@ -230,13 +266,23 @@ where
         let bidders = pump.client(|_| BidderClient::new(bidders));
         let treasury = self.treasury.take().expect("a room begins once").open(site, &mut pump);
         let PacingKeys { lease_ms, win_deadline_ms, .. } = self.keys;
-        let control = Control::new(ControlSettings { workers, lease_ms, win_deadline_ms });
+        let mut control = Control::new(ControlSettings { workers, lease_ms, win_deadline_ms });
+        let writer = self.begin_record(site)?;
+        if writer.is_some() {
+            control = control.recording(DecisionLog::new(self.keys.decisions_bytes_max));
+        }
         let (live, stop) = (self.live.clone(), self.stop.subscribe());
         site.spawn("pacer".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for the pacer")?;
             let handles = Rc::new(Handles { campaigns, bidders, edges, of_workers, shards });
-            let keeper = Keeper::new(control, (handles.clone(), handles, treasury), workers, live);
+            let mut keeper = Keeper::new(control, (handles.clone(), handles, treasury), workers, live);
+            if let Some((writer, metrics)) = writer {
+                keeper = keeper.writing(writer, move |recorded, dropped| {
+                    metrics.recorded.add(recorded);
+                    metrics.dropped.add(dropped);
+                });
+            }
             let local = LocalSet::new();
             local.spawn_local(keep(Rc::new(keeper), stop));
             local.spawn_local(pump.run());

@@ -154,6 +154,11 @@ impl<P: Send + 'static> Site<P> {
         &self.data
     }
 
+    /// Bytes of its disk that are left free.
+    pub fn disk_reserve_bytes(&self) -> u64 {
+        self.disk_reserve_bytes
+    }
+
     /// The directory, which this process has locked.
     pub fn directory(&self) -> &Directory {
         &self.directory

@@ -6,6 +6,7 @@
 //!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, queue, message,
 //!                                         clients, sessions, retained, publish, drain, services, users ─▶ a server
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
+//!   pacer replay ─▶ the pacer's record of decisions
 //! ```
 
 mod archiving;
@@ -277,6 +278,11 @@ enum Command {
         #[command(subcommand)]
         what: client::Message,
     },
+    /// Ask the record of the pacer's decisions why a campaign did or did not bid.
+    Pacer {
+        #[command(subcommand)]
+        what: command::pacer::Pacer,
+    },
     /// See who is connected to a running server over MQTT, and send one away.
     #[command(after_help = client::EXIT_CODES)]
     Clients {
@@ -395,6 +401,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Asset { connection, what } => return client::asset(&connection, what),
         Command::Changes { connection, arguments } => return client::changes(&connection, arguments),
         Command::Import { connection, arguments } => return client::import(&connection, &arguments),
+        Command::Pacer { what } => command::pacer::run(what),
         Command::Queue { connection, what } => return client::queue(&connection, what),
         Command::Message { connection, what } => return client::message(&connection, what),
         Command::Clients { connection, what } => return client::clients(&connection, what),

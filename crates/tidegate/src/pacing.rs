@@ -69,11 +69,13 @@ where
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let live = LiveTable::default();
         let rules = plan_rules(&keys);
+        let sampled = if keys.decisions_bytes_max > 0 { keys.decision_sample_one_in } else { 0 };
         let edges = EdgeBidders::default();
         let door = PacerDoor {
             live: live.clone(),
             rules: rules.clone(),
             users: users.clone(),
+            sampled,
             edges: edges.clone(),
             openrtb: openrtb_settings(document)?,
             win_deadline_ms: keys.win_deadline_ms,
@@ -86,7 +88,7 @@ where
             }],
             room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, edges, live)),
             http: Some(open_pacer(door)),
-            frames: Some(open_pacer_frames(users, rules)),
+            frames: Some(open_pacer_frames(users, rules, sampled)),
         })
     }
 }

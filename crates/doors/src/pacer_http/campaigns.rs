@@ -35,9 +35,8 @@ pub struct CampaignPage {
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only those whose ids begin so.
-    #[param(max_length = 64)]
     prefix: Option<String>,
-    /// Also the day's curve of each, at most 100 at once: what was spent and planned by when.
+    /// Also the day's curve of each: what was spent and planned by when. A page then has 100 campaigns at most.
     curve: bool,
 }
 
@@ -78,13 +77,12 @@ pub async fn list_campaigns(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     let page = query.map(|query| query.0).map_err(|error| query_problem(&error, ROWS_MAX))?;
-    let rows_max = if page.curve { CURVES_MAX } else { ROWS_MAX };
     let limit = page.limit.unwrap_or(ROWS_DEFAULT);
-    if !(1..=rows_max).contains(&limit) {
-        let detail = format!("limit: expected 1 to {rows_max}");
+    if !(1..=ROWS_MAX).contains(&limit) {
+        let detail = format!("limit: expected 1 to {ROWS_MAX}");
         return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"));
     }
-    let limit = limit as usize;
+    let limit = if page.curve { limit.min(CURVES_MAX) } else { limit } as usize;
     let mut found = served.find(&caller, &page, limit).await?;
     found.sort_by(|one, other| one.id.cmp(&other.id));
     let has_more = found.len() > limit;

@@ -207,6 +207,9 @@ impl Control {
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.granted(worker, (lease, amount, day), now);
         }
+        if let Some(log) = &mut self.log {
+            log.granted(campaign, worker, (lease, amount), now);
+        }
     }
 
     /// The ledger does not hold the money: its account has less, or the ledger has another reason.
@@ -215,6 +218,7 @@ impl Control {
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.refused(worker, why, available, now);
         }
+        self.note_refusal(campaign, worker, (why, available), now);
     }
 
     /// A worker bids no more on a lease.

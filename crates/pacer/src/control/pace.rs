@@ -6,6 +6,7 @@ use tidegate_machines::TimeMs;
 
 use super::curve::{DayCurve, Planned, Point};
 use super::tracked::Tracked;
+use crate::decisions::DecisionLog;
 use crate::machine::Spending;
 use crate::strategy::{self, Day, Horizon, Input, QUARTERS, Traffic};
 use crate::units::BudgetMicros;
@@ -97,7 +98,7 @@ impl DayProfile {
 impl Tracked {
     /// Asks the strategy, if it is time. Returns the share of requests that is bid on and what of the price, if they
     /// have changed.
-    pub fn pace(&mut self, now: TimeMs) -> Option<(f64, f64)> {
+    pub fn pace(&mut self, now: TimeMs, mut log: Option<&mut DecisionLog>) -> Option<(f64, f64)> {
         // Zero for the first time.
         let since_ms = self.paced.map_or(0, |paced| now.0.saturating_sub(paced.0));
         if self.paced.is_some() {
@@ -105,6 +106,10 @@ impl Tracked {
                 return None;
             }
             self.rates.pass(since_ms);
+        }
+        if let Some(log) = &mut log {
+            let (bids, no_bids) = self.counts();
+            log.count(&self.view, bids, no_bids, now);
         }
         self.paced = Some(now);
         let before = (self.share, self.shade);
@@ -126,7 +131,7 @@ impl Tracked {
                     day: &self.profile.day,
                     since_ms,
                 };
-                let throttle = (row.decide)(&Input {
+                let input = Input {
                     horizon,
                     budget,
                     spent,
@@ -136,7 +141,11 @@ impl Tracked {
                     traffic,
                     parameters: &plan.strategy.parameters,
                     memory: self.memory,
-                });
+                };
+                let throttle = (row.decide)(&input);
+                if let Some(log) = log {
+                    log.throttle(&self.view, &self.profile.day, &input, throttle);
+                }
                 (self.share, self.shade, self.memory) = (throttle.share, throttle.shade, throttle.memory);
                 self.draw(spent, now);
             }

@@ -211,6 +211,11 @@ impl Tracked {
         self.profile.count(requests, now);
     }
 
+    /// Bids, and requests without one by reason, since the start of the process.
+    pub fn counts(&self) -> (u64, &[u64; NoBid::ALL.len()]) {
+        (self.bids, &self.no_bids)
+    }
+
     /// All of a worker's report was absorbed.
     pub fn end_round(&mut self, worker: u16, now: TimeMs) {
         let on_worker = &mut self.workers[usize::from(worker)];

@@ -3,7 +3,7 @@
 use tidegate_shard::form::Malformed;
 
 /// Appends a number.
-pub(super) fn put_number(into: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_number(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(number as u8 | 0x80);
         number >>= 7;
@@ -12,13 +12,13 @@ pub(super) fn put_number(into: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Appends bytes, their count before them.
-pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     put_number(into, bytes.len() as u64);
     into.extend_from_slice(bytes);
 }
 
 /// Reads what the functions above append.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
@@ -29,6 +29,13 @@ impl<'a> Reader<'a> {
         let (byte, rest) = self.0.split_first().ok_or(Malformed)?;
         self.0 = rest;
         Ok(*byte)
+    }
+
+    /// Eight bytes, whatever they are.
+    pub fn eight(&mut self) -> Result<[u8; 8], Malformed> {
+        let (eight, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*eight)
     }
 
     pub fn number(&mut self) -> Result<u64, Malformed> {

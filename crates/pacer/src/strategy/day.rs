@@ -44,6 +44,17 @@ impl Day {
         Day { before }
     }
 
+    /// The share of the day that is before each quarter, and 1 at the end.
+    pub fn shares(&self) -> &[f64; QUARTERS + 1] {
+        &self.before
+    }
+
+    /// The day of [`shares`](Day::shares); `None` if they are those of no day: they rise from 0 to 1.
+    pub fn of_shares(before: [f64; QUARTERS + 1]) -> Option<Day> {
+        let rises = before.windows(2).all(|pair| pair[0] < pair[1]);
+        (rises && before[0] == 0.0 && before[QUARTERS] == 1.0).then_some(Day { before })
+    }
+
     /// How many days' requests come from one time to another: 1 for a whole day. Zero if they are in the other order.
     pub fn between(&self, from: TimeMs, to: TimeMs) -> f64 {
         if to <= from {

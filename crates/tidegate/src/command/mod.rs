@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod hash_password;
 pub mod mend_time;
 pub(crate) mod number;
+pub mod pacer;
 pub mod reason;
 pub(crate) mod reload;
 pub mod restore;

@@ -37,12 +37,12 @@ fn settings_with(folder: &Path, deadline_ms: u64) -> Settings {
     Settings { sections, ..Settings::new(folder) }
 }
 
-fn connect(server: &Server) -> Http<TcpStream> {
+pub fn connect(server: &Server) -> Http<TcpStream> {
     Http::connect(server.http).expect("the door is open")
 }
 
 /// Accounts of a campaign with so much money.
-fn fund(http: &mut Http<TcpStream>, campaign: &str, amount: u64) {
+pub fn fund(http: &mut Http<TcpStream>, campaign: &str, amount: u64) {
     let kinds = [
         ("source:bank".to_owned(), "source"),
         (format!("campaign:{campaign}"), "wallet"),
@@ -70,7 +70,7 @@ fn plan(campaign: &str, changes: &Value) -> Value {
     plan
 }
 
-fn put(http: &mut Http<TcpStream>, campaign: &str, changes: &Value) -> u64 {
+pub fn put(http: &mut Http<TcpStream>, campaign: &str, changes: &Value) -> u64 {
     let made = ok(http.put(&format!("/v1/campaigns/{campaign}"), &plan(campaign, changes)));
     made["number"].as_u64().expect("a number")
 }
@@ -83,7 +83,7 @@ fn ask(http: &mut Http<TcpStream>, number: u64, ids: std::ops::Range<u64>) -> Ve
 }
 
 /// Asks until there is a bid.
-fn bid(http: &mut Http<TcpStream>, number: u64) -> Value {
+pub fn bid(http: &mut Http<TcpStream>, number: u64) -> Value {
     let mut id = 0;
     wait_for("there is a bid", || {
         id += 1;

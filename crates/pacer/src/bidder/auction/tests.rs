@@ -19,6 +19,7 @@ fn aim(price: u32, plan: &OpenRtb) -> Aim {
         price_max: PriceMicros(price),
         keys: [].into(),
         frequency: None,
+        version: 1,
         openrtb: Some(Arc::new(Offering::of("c", plan))),
     }
 }

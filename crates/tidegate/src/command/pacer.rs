@@ -1,0 +1,175 @@
+//! `tidegate pacer replay`: why a campaign did or did not bid at a time, from the record of decisions.
+//!
+//! It reads files alone, of a server that runs or does not, and of a copy of its directory.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Subcommand;
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+use tidegate_machines::TimeMs;
+use tidegate_pacer::decisions::{Question, Record, Recorded, read_folder, read_records, replay};
+use tidegate_pacer::room::decisions_of;
+use tidegate_pacer::zone;
+
+use super::number::whole;
+use crate::output::say;
+
+/// What can be asked of the pacer's files.
+#[derive(Subcommand)]
+pub enum Pacer {
+    /// Say why a campaign did or did not bid at a time: the plan and the throttle in force, with what the strategy was
+    /// told; what was asked for, and the reasons without a bid; leases that were granted or refused; and the requests
+    /// that were sampled. Each throttle and each sampled request is decided again. Exit 0 only if there is a record of
+    /// that time, and all of it is decided as it was.
+    Replay {
+        /// Data directory, of a server that runs or does not.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Id of the campaign.
+        #[arg(long, value_name = "ID")]
+        campaign: String,
+        /// Time of the day, 20:15 or 20:15:30.
+        #[arg(long, value_name = "TIME")]
+        at: Time,
+        /// Its date, 2026-11-28; without it, the last day on which there is a record of that time.
+        #[arg(long, value_name = "DATE")]
+        date: Option<Date>,
+        /// Seconds before and after that are shown.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>(0..=86_400, "seconds"))]
+        range_s: u64,
+        /// Zone of the time, such as UTC; without it, that of the campaign's plan.
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<String>,
+    },
+}
+
+/// Does what is asked.
+pub fn run(what: Pacer) -> Result<ExitCode> {
+    let Pacer::Replay { data, campaign, at, date, range_s, zone } = what;
+    let folder = decisions_of(&data);
+    let files = read_folder(&folder)?;
+    if files.is_empty() {
+        bail!(
+            "{} has no record of decisions: a pacer makes one when requests come, unless pacing.decisions_bytes_max is \
+             0. Is this the right data directory?",
+            folder.display()
+        );
+    }
+    let of_plan = zone_of(&files, &campaign)?.ok_or_else(|| {
+        anyhow!(
+            "the record in {} knows no campaign {campaign:?}: nobody has asked for it, or it is too old",
+            folder.display()
+        )
+    })?;
+    let zone = match zone {
+        None => of_plan,
+        Some(name) => zone::find(&name).with_context(|| format!("--zone {name:?}: no zone of the tz database"))?,
+    };
+    let at = time_of((at, date), &zone, last_time(&files)?)?;
+    let question = Question { id: campaign.into(), at, range_ms: range_s * 1_000, zone };
+    let replayed = replay(records(&files, &question)?.into_iter(), &question);
+    say(format_args!("{}", replayed.text.trim_end()));
+    let is_good = replayed.records > 0 && replayed.different == 0;
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Calls `each` for the records of a file.
+fn read(path: &Path, each: impl FnMut(Record)) -> Result<()> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        // The oldest file is deleted while the server runs.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+    };
+    let records = read_records(&bytes);
+    let unknown = || format!("{} is no record of decisions of a layout that this program knows", path.display());
+    records.with_context(unknown)?.for_each(each);
+    Ok(())
+}
+
+/// The zone of a campaign's newest plan.
+fn zone_of(files: &[(TimeMs, PathBuf)], campaign: &str) -> Result<Option<TimeZone>> {
+    for (_, path) in files.iter().rev() {
+        let mut newest = None;
+        read(path, |record| match record.what {
+            Recorded::Plan { id, plan, .. } if *id == *campaign => newest = Some(plan.zone),
+            _ => {}
+        })?;
+        if let Some(name) = newest {
+            return Ok(Some(zone::find(&name).unwrap_or(TimeZone::UTC)));
+        }
+    }
+    Ok(None)
+}
+
+/// The time of the newest record.
+fn last_time(files: &[(TimeMs, PathBuf)]) -> Result<TimeMs> {
+    let (begins, path) = files.last().expect("there is one");
+    let mut last = *begins;
+    read(path, |record| last = last.max(record.at))?;
+    Ok(last)
+}
+
+/// A time of the day, on a date, or on the last day whose time is not behind `last`.
+fn time_of((at, date): (Time, Option<Date>), zone: &TimeZone, last: TimeMs) -> Result<TimeMs> {
+    let on = |date: Date| -> Result<TimeMs> {
+        let at = date.to_datetime(at).to_zoned(zone.clone()).context("--at: this time cannot be told")?;
+        Ok(TimeMs(u64::try_from(at.timestamp().as_millisecond()).context("--date: a time before 1970")?))
+    };
+    if let Some(date) = date {
+        return on(date);
+    }
+    let last_ms = i64::try_from(last.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    let today = last_ms.context("the newest record has no time that can be told; give --date")?.to_zoned(zone.clone());
+    // Records may be some seconds behind.
+    match on(today.date())? {
+        at if at.0 <= last.0.saturating_add(60_000) => Ok(at),
+        _ => on(today.date().yesterday().context("--at: this time cannot be told")?),
+    }
+}
+
+/// The records of the campaign in all files that may tell of the time. The first of them has the last throttle before
+/// it.
+fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Record>> {
+    let (from, to) = (question.at.0.saturating_sub(question.range_ms), question.at.0.saturating_add(question.range_ms));
+    let first = files.partition_point(|(begins, _)| begins.0 <= from).saturating_sub(2);
+    let asked = files[first..].iter().take_while(|(begins, _)| begins.0 <= to);
+    let (mut all, mut numbers) = (Vec::new(), BTreeSet::new());
+    for (_, path) in asked {
+        read(path, |record| {
+            if let Recorded::Plan { number, id, .. } = &record.what
+                && *id == question.id
+            {
+                numbers.insert(*number);
+            }
+            if record.number().is_none_or(|number| numbers.contains(&number)) {
+                all.push(record);
+            }
+        })?;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_a_date_is_the_last_one_that_was() {
+        let berlin = zone::find("Europe/Berlin").expect("it is in the database");
+        let last = TimeMs(1_795_896_000_000);
+        assert_eq!(jiff::Timestamp::from_millisecond(last.0 as i64).unwrap().to_string(), "2026-11-28T20:00:00Z");
+        let at = |time: &str, date: Option<&str>| {
+            let at = time_of((time.parse().unwrap(), date.map(|date| date.parse().unwrap())), &berlin, last).unwrap();
+            jiff::Timestamp::from_millisecond(at.0 as i64).unwrap().to_string()
+        };
+        assert_eq!(at("20:15", None), "2026-11-28T19:15:00Z");
+        assert_eq!(at("21:15", None), "2026-11-27T20:15:00Z");
+        assert_eq!(at("21:15", Some("2026-11-01")), "2026-11-01T20:15:00Z");
+    }
+}
