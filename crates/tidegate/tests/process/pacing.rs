@@ -198,7 +198,8 @@ fn money_returns_when_all_bids_are_known_and_notices_are_remembered() {
     assert!(audited.status.success(), "{audited}");
 }
 
-/// Bids, wins and kills: what was answered as taken is paid, and nothing else; what bids reserved returns.
+/// Bids, wins, losses and kills: what was answered as taken is paid, and nothing else, least of all a bid that was said
+/// to be lost; what bids reserved returns.
 #[test]
 fn wins_that_were_taken_are_paid_over_kills() {
     let folder = folder();
@@ -216,9 +217,14 @@ fn wins_that_were_taken_are_paid_over_kills() {
                 .extend(ask(&mut http, number, first..first + 10).into_iter().filter(|bid| bid["token"].is_string()));
         }
         let late = offered.split_off(offered.len().div_ceil(2));
+        let lost = offered.split_off(offered.len().div_ceil(2));
         for bid in &offered {
             assert_eq!(win(&mut http, bid, 10), "taken");
             taken += 1;
+        }
+        for losses in lost.chunks(256) {
+            // On a slow machine, a lease is settled before.
+            assert!(lose(&mut http, losses).iter().all(|outcome| ["taken", "late"].contains(&&**outcome)));
         }
         // Some of these are answered before the kill, others are not, or do not arrive.
         let wins: Vec<Value> = late.iter().map(|bid| json!({"token": bid["token"], "price_micros": 10})).collect();
@@ -230,6 +236,10 @@ fn wins_that_were_taken_are_paid_over_kills() {
         sender.join().expect("the sender ends with the connection");
         server = Server::start(&settings);
         http = connect(&server);
+        for bid in &lost {
+            let outcome = win(&mut http, bid, 10);
+            assert!(["lost", "late"].contains(&&*outcome), "a lost bid that wins is {outcome}");
+        }
         // A win of a bid of the killed process, sent again.
         for bid in &late {
             match &*win(&mut http, bid, 10) {
