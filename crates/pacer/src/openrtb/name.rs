@@ -4,7 +4,7 @@ use crate::bidder::mixed;
 
 /// The hash of a name whose letters' case counts: an id. 0 stands for none, which is what an empty name means.
 pub fn exact(name: &str) -> u64 {
-    hash(name.as_bytes(), |word| u64::from_le_bytes(word))
+    hash(name.as_bytes(), u64::from_le_bytes)
 }
 
 /// The hash of a name whose letters' case does not count: a domain, a country, a category.

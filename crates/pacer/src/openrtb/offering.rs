@@ -235,9 +235,8 @@ impl Offered {
             () if blocked.taxonomy != self.taxonomy => true,
             () => has_any(&self.categories, &blocked.categories),
         };
-        !is_category_blocked
-            && !has_any(&self.domains, &blocked.domains)
-            && !(self.bundle != 0 && has(&blocked.apps, self.bundle))
+        let is_app_blocked = self.bundle != 0 && has(&blocked.apps, self.bundle);
+        !is_category_blocked && !is_app_blocked && !has_any(&self.domains, &blocked.domains)
     }
 
     /// Whether it can be shown there.

@@ -164,8 +164,8 @@ fn is_of_letters(text: &str, count: usize) -> bool {
 }
 
 fn check_names(field: &'static str, names: &[Box<str>]) -> Result<(), Fault> {
-    let is_name = |name: &Box<str>| (1..=OPENRTB_NAME_BYTES_MAX).contains(&name.len());
-    if names.len() <= OPENRTB_NAMES_MAX && names.iter().all(is_name) {
+    let lengths = 1..=OPENRTB_NAME_BYTES_MAX;
+    if names.len() <= OPENRTB_NAMES_MAX && names.iter().all(|name| lengths.contains(&name.len())) {
         return Ok(());
     }
     fault(field, format!("expected at most {OPENRTB_NAMES_MAX}, each of 1 to {OPENRTB_NAME_BYTES_MAX} bytes"))
