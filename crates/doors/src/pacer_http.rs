@@ -107,14 +107,14 @@ impl HttpRoom for PacerHttp {
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
         let PacerHttp { campaigns, bidders, shards, tokens, live, rules, auctions } = *self;
+        let page = page::routes(Routes::new(), door);
         let (door, auctions) = (door.clone(), Arc::new(auctions));
         let served = Served { door, campaigns, bidders, shards, tokens, live, rules, auctions };
         let campaign = get(campaigns::read_campaign)
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
             .with_state(served.clone());
-        page::routes(Routes::new(), door)
-            .route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
+        page.route("/v1/campaigns", get(campaigns::list_campaigns).with_state(served.clone()))
             .route("/v1/campaigns/{id}", campaign)
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
             .route("/v1/wins", post(bids::win).with_state(served.clone()))

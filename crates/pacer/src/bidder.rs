@@ -433,7 +433,7 @@ impl Bidder {
             slot.is_used = true;
             self.used.push(request.campaign);
         }
-        if now.0.wrapping_sub(slot.starts) >= slot.ends.wrapping_sub(slot.starts) {
+        if !slot.is_in_flight(now) {
             slot.find_flight(self.aims[request.campaign as usize].as_deref(), now);
         }
         let aim = if slot.is_choosy { self.aims[request.campaign as usize].as_deref() } else { None };
@@ -553,6 +553,12 @@ impl Slot {
     fn seen(&self, now: TimeMs) -> Seen {
         let Slot { starts, ends, threshold, shade, price_max, lease, left, number, .. } = *self;
         Seen { now, starts, ends, threshold, shade, price_max, lease, left, number }
+    }
+
+    /// Whether the flight that was found last is under way.
+    #[inline(always)]
+    fn is_in_flight(&self, now: TimeMs) -> bool {
+        now.0.wrapping_sub(self.starts) < self.ends.wrapping_sub(self.starts)
     }
 
     /// Finds the flight that is under way, if one is.

@@ -130,6 +130,7 @@ impl Demo {
             paused: false,
             keys: Vec::new(),
             frequency: None,
+            openrtb: None,
         }
     }
 

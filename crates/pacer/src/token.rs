@@ -57,14 +57,23 @@ impl Opening {
 
 /// Signs tokens, and knows those that it has signed.
 #[derive(Clone)]
-pub struct TokenKey(TagKey);
+pub struct TokenKey {
+    bids: TagKey,
+    losses: TagKey,
+}
 
 impl TokenKey {
     /// The key that follows from a secret.
     pub fn derive(secret: &[u8]) -> TokenKey {
-        let key = blake3::derive_key("tidegate pacer: tokens of bids, layout 1", secret);
-        let half = |at: usize| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes"));
-        TokenKey(TagKey::new(half(0), half(8)))
+        let key = |context| {
+            let key = blake3::derive_key(context, secret);
+            let half = |at: usize| u64::from_le_bytes(key[at..at + 8].try_into().expect("eight bytes"));
+            TagKey::new(half(0), half(8))
+        };
+        TokenKey {
+            bids: key("tidegate pacer: tokens of bids, layout 1"),
+            losses: key("tidegate pacer: proofs of losses, layout 1"),
+        }
     }
 
     /// The token of a bid.
@@ -78,7 +87,7 @@ impl TokenKey {
         ];
         let [lease, bid, times] = signed;
         let mut token = [0; TOKEN_BYTES];
-        let words = [lease, bid, times, self.0.tag(signed)];
+        let words = [lease, bid, times, self.bids.tag(signed)];
         token.as_chunks_mut().0.iter_mut().zip(words).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
         token
     }
@@ -86,17 +95,17 @@ impl TokenKey {
     /// What shows, beside its token, that whoever says that a bid has lost may say so: a token alone is in the notice
     /// of a win, which a device may send that shows an ad.
     pub fn proof_of_loss(&self, token: &[u8; TOKEN_BYTES]) -> u64 {
-        // Of another length than what is signed in tokens: the tag of none is the proof of another.
-        self.0.hash(&[&token[..], b"loss"].concat())
+        let [first, second, third, _] = words_of(token);
+        self.losses.tag([first, second, third])
     }
 
     /// The bid of a token; `None` if this server has not signed it.
     pub fn open(&self, token: &[u8]) -> Option<Bid> {
         let token: &[u8; TOKEN_BYTES] = token.try_into().ok()?;
-        let word = |at: usize| u64::from_le_bytes(token[8 * at..8 * at + 8].try_into().expect("eight bytes"));
-        let signed @ [lease, bid, times] = [word(0), word(1), word(2)];
+        let [lease, bid, times, tag] = words_of(token);
+        let signed = [lease, bid, times];
         // The time of the comparison says nothing that helps: each token has one bid's worth.
-        (self.0.tag(signed) == word(3)).then(|| Bid {
+        (self.bids.tag(signed) == tag).then(|| Bid {
             lease: LeaseId(lease),
             number: bid as u32,
             price: PriceMicros((bid >> 32) as u32),
@@ -104,6 +113,10 @@ impl TokenKey {
             opened: Opening((times >> AT_BITS) as u32),
         })
     }
+}
+
+fn words_of(token: &[u8; TOKEN_BYTES]) -> [u64; 4] {
+    [0, 8, 16, 24].map(|at| u64::from_le_bytes(token[at..at + 8].try_into().expect("eight bytes")))
 }
 
 impl Bid {

@@ -137,9 +137,10 @@ impl Bidder {
         };
         let now = self.now;
         let slot = &mut self.slots[campaign as usize];
-        let in_flight = now.0.wrapping_sub(slot.starts) < slot.ends.wrapping_sub(slot.starts)
-            || slot.find_flight(Some(aim), now).is_ok();
-        let Some(price) = slot.would_bid(campaign, id).filter(|_| in_flight) else {
+        if !slot.is_in_flight(now) {
+            slot.find_flight(Some(aim), now);
+        }
+        let Some(price) = slot.would_bid(campaign, id).filter(|_| slot.is_in_flight(now)) else {
             // Its strategy must know of what it does not bid on. A test is nothing that it could have bought.
             if !request.is_test {
                 let why = self.bid(&BidRequest { id, campaign, ..BidRequest::default() }).err();

@@ -221,7 +221,8 @@ fn is_same(one: &Throttle, other: &Throttle) -> bool {
 /// A sample in words, and whether its answer is the one that follows from what was seen.
 fn judged_sample(sample: &Sample, known: &Known, replayed: &mut Replayed) -> String {
     let Sample { request, version, seen, may_see, answer } = sample;
-    let again = match known.plans.get(version).map(|plan| decide_again(sample, &Aim::of(plan))) {
+    // What it buys in auctions was looked at before, and needs its id.
+    let again = match known.plans.get(version).map(|plan| decide_again(sample, &Aim::of("", plan))) {
         None => format!("version {version} of its plan is not recorded"),
         Some(again) if again == *answer => {
             replayed.same += 1;

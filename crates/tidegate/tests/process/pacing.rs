@@ -461,7 +461,7 @@ fn change(binary: &mut Binary, write: impl FnOnce(&mut Vec<u8>)) -> Answered {
 #[test]
 fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
     let folder = folder();
-    let server = Server::start(&settings(folder.path()));
+    let server = Server::start(&Settings { mqtt: true, ..settings(folder.path()) });
     let mut http = connect(&server);
     fund(&mut http, "hats", FUNDS);
     let mut planner = Binary::with(&server, "a-token-of-a-planner");

@@ -31,6 +31,7 @@ fn view(number: u32, strategy: &str) -> CampaignView {
         paused: false,
         keys: vec![1, 2, 3],
         frequency: Some(FrequencyCap { bids_max: 3, window_s: 60 }),
+        openrtb: None,
     };
     let (id, spending) = (format!("campaign-{number}").into(), Spending::default());
     CampaignView { id, number, plan, changed: 1, is_ended: false, leases: 0, spending }
