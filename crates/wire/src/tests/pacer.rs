@@ -348,7 +348,7 @@ fn one_malformed_item_refuses_the_packet() {
     check(&[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], DecodeError::VarintTooLong);
     assert_eq!(request_by_hand(&nested(1, &[0x08, 1])), Err(DecodeError::WireTypeMismatch));
     assert_eq!(request_by_hand(&[]), Err(DecodeError::BodyMissing));
-    assert_eq!(request_by_hand(&nested(4, &[])), Err(DecodeError::BodyMissing));
+    assert_eq!(request_by_hand(&nested(6, &[])), Err(DecodeError::BodyMissing));
     let bids = nested(1, &nested(1, &[0x10, 7]));
     assert_eq!(request_by_hand(&[&bids[..], &bids].concat()), Err(DecodeError::BodyRepeated));
     assert_eq!(request_by_hand(&[0x08, 1]), Err(DecodeError::WireTypeMismatch));
