@@ -127,7 +127,9 @@ pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ($($name:literal),+) => { vec![$(($name, sample!($name).to_vec())),+] };
     }
     macro_rules! sample {
-        ($name:literal) => { include_bytes!(concat!("../../crates/doors/src/openrtb/samples/", $name, ".json")) };
+        ($name:literal) => {
+            include_bytes!(concat!("../../crates/doors/src/openrtb/samples/", $name, ".json"))
+        };
     }
     samples!("iab_banner", "iab_app", "iab_video", "iab_deals", "triplelift_native", "fluct_web", "fluct_audio")
 }
