@@ -357,6 +357,8 @@ impl Default for Slot {
 
 const _: () = assert!(size_of::<Slot>() == 128);
 
+/// Campaigns of one report: the worker does nothing else meanwhile.
+const REPORTED_MAX: usize = 1_024;
 /// The whole of a price.
 const SHADE_ONE: u32 = 1 << 16;
 /// Every request is bid on.
@@ -486,9 +488,10 @@ impl Bidder {
         }
     }
 
-    /// What was used since the last report.
+    /// What was used since the last report; of more campaigns than one report has, the rest is in the next.
     pub fn report(&mut self) -> Report {
-        let used = std::mem::take(&mut self.used).into_iter().map(|campaign| {
+        let reported = self.used.len().min(REPORTED_MAX);
+        let used = self.used.drain(..reported).map(|campaign| {
             let slot = &mut self.slots[campaign as usize];
             slot.is_used = false;
             Used {

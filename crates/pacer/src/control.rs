@@ -36,6 +36,9 @@ pub use tracked::{Live, Stopped};
 use leases::{Known, Leases, Stage};
 use tracked::Tracked;
 
+/// In so many rounds, each campaign that is not at rest is looked at once at least.
+const ROUNDS: usize = 10;
+
 /// How the pacer is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlSettings {
@@ -53,6 +56,13 @@ pub struct Control {
     campaigns: Table<u32, Tracked>,
     /// Those that were asked for of late, have leases, or have another plan. The others cost nothing.
     busy: BTreeSet<u32>,
+    /// Of those, what the next round looks at whatever its share, and what this one looks at.
+    next: BTreeSet<u32>,
+    due: BTreeSet<u32>,
+    /// Of those, what money may be wanted for.
+    to_lease: BTreeSet<u32>,
+    /// Up to which of them rounds have looked.
+    looked_up_to: u32,
     leases: Leases,
     /// For each worker.
     updates: Vec<Update>,
@@ -71,6 +81,10 @@ impl Control {
             settings,
             campaigns: Table::default(),
             busy: BTreeSet::new(),
+            next: BTreeSet::new(),
+            due: BTreeSet::new(),
+            to_lease: BTreeSet::new(),
+            looked_up_to: 0,
             leases: Leases::default(),
             updates,
             ended: BTreeSet::new(),
@@ -100,7 +114,7 @@ impl Control {
         let workers = self.settings.workers;
         let tracked = self.campaigns.entry(number, || Tracked::new(view.clone(), workers));
         let is_stopped = tracked.set(view);
-        self.busy.insert(number);
+        self.note(number);
         for update in &mut self.updates {
             update.aims.push((number, aim.clone()));
             if is_stopped {
@@ -125,7 +139,7 @@ impl Control {
         for used in report.used {
             if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {
                 tracked.absorb(worker, &used, now);
-                self.busy.insert(used.campaign);
+                self.note(used.campaign);
             }
         }
         if let Some(log) = &mut self.log {
@@ -137,13 +151,35 @@ impl Control {
             }
         }
         report.retired.into_iter().for_each(|retired| self.retire(worker, retired));
-        each_of(&mut self.campaigns, &self.busy, |_, tracked| tracked.end_round(worker, now));
     }
 
-    /// Has the strategies decide anew.
+    /// Something has happened to a campaign: the next round looks at it.
+    fn note(&mut self, number: u32) {
+        self.busy.insert(number);
+        self.next.insert(number);
+        self.to_lease.insert(number);
+    }
+
+    /// Begins a round: which campaigns it looks at. Those that something has happened to, and a share of the others, so
+    /// that a round over ten thousand campaigns is not ten times as long as one over a thousand.
+    fn begin_round(&mut self) {
+        let share = self.busy.len().div_ceil(ROUNDS);
+        let behind = self.busy.range(self.looked_up_to.saturating_add(1)..).take(share);
+        let mut of_round: Vec<u32> = behind.copied().collect();
+        if of_round.len() < share {
+            of_round.extend(self.busy.iter().take(share - of_round.len()));
+        }
+        self.looked_up_to = of_round.last().copied().unwrap_or(0);
+        self.to_lease.extend(&of_round);
+        self.due = std::mem::take(&mut self.next);
+        self.due.extend(of_round);
+    }
+
+    /// Begins a round, and has the strategies decide anew.
     pub fn pace(&mut self, now: TimeMs) {
+        self.begin_round();
         let mut at_rest = BTreeSet::new();
-        each_of(&mut self.campaigns, &self.busy, |campaign, tracked| {
+        each_of(&mut self.campaigns, &self.due, |campaign, tracked| {
             if let Some((share, shade)) = tracked.pace(now, self.log.as_mut()) {
                 let throttled = Throttled { campaign, share, shade };
                 self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
@@ -152,12 +188,14 @@ impl Control {
                 at_rest.insert(campaign);
             }
         });
-        self.busy.retain(|campaign| !at_rest.contains(campaign));
+        for campaign in at_rest {
+            self.busy.remove(&campaign);
+        }
     }
 
     /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
     pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
-        each_of(&mut self.campaigns, &self.busy, |number, tracked| {
+        each_of(&mut self.campaigns, &self.due, |number, tracked| {
             for worker in tracked.idle(self.settings, now) {
                 self.updates[usize::from(worker)].revoked.push(number);
             }
@@ -205,8 +243,8 @@ impl Control {
 
     /// What is to be leased for which worker.
     pub fn wanted(&mut self, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
-        let mut all = Vec::new();
-        each_of(&mut self.campaigns, &self.busy, |_, tracked| all.extend(tracked.wanted(self.settings, now)));
+        let (mut all, of) = (Vec::new(), std::mem::take(&mut self.to_lease));
+        each_of(&mut self.campaigns, &of, |_, tracked| all.extend(tracked.wanted(self.settings, now)));
         all
     }
 

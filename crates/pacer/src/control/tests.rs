@@ -37,8 +37,6 @@ fn view(budget: u64) -> CampaignView {
 fn control(budget: u64) -> Control {
     let mut control = Control::new(SETTINGS);
     control.learn(view(budget));
-    // A bidder's first report says since when rates are measured.
-    (0..2).for_each(|worker| control.absorb(worker, Report::default(), NOW));
     control
 }
 
@@ -52,6 +50,12 @@ fn turned_away(control: &mut Control, worker: u16, requests: u32, now: TimeMs) {
     no_bids[NoBid::NoLease as usize] = requests;
     let used = vec![Used { campaign: 7, no_bids, ..Used::default() }];
     control.absorb(worker, Report { used, now, ..Report::default() }, now);
+}
+
+/// What a round tells bidders.
+fn round(control: &mut Control, now: TimeMs) -> Vec<Update> {
+    control.pace(now);
+    control.take_updates(now)
 }
 
 fn lease(counter: u64, amount: u64) -> LeaseView {
@@ -85,7 +89,7 @@ fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids
     assert_eq!(wanted.len(), 1);
     let (worker, LeaseWanted { campaign, amount, .. }) = wanted[0];
     assert_eq!((worker, campaign), (1, 7));
-    // A hundred requests of 100 micros in 20 ms are 500,000 a second; a tenth of that is believed at first.
+    // A hundred requests of 100 micros in 20 ms are 500,000 a second. Behind a pause, that is not known yet.
     assert!((20_000..=500_000).contains(&amount.0), "{amount}");
     assert!(control.wanted(at(21)).is_empty(), "it is on its way");
     control.opened(1, wanted[0].1, Ok(lease(1, amount.0)), at(22));
@@ -187,8 +191,8 @@ fn a_lease_that_nothing_is_bid_on_is_given_back() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     grant(&mut control, 0, 1, at(20));
-    assert!(control.take_updates(at(2_000))[0].revoked.is_empty());
-    assert_eq!(control.take_updates(at(2_100))[0].revoked, [7]);
+    assert!(round(&mut control, at(2_000))[0].revoked.is_empty());
+    assert_eq!(round(&mut control, at(2_100))[0].revoked, [7]);
 }
 
 #[test]
@@ -216,7 +220,35 @@ fn a_lease_of_a_day_that_is_over_is_given_back_where_days_have_caps() {
         let before = TimeMs(midnight.0 - 50);
         turned_away(&mut control, 0, 10, before);
         grant(&mut control, 0, 1, before);
-        assert!(control.take_updates(before)[0].revoked.is_empty());
-        assert_eq!(control.take_updates(midnight)[0].revoked == [7], is_revoked, "{daily:?}");
+        assert!(round(&mut control, before)[0].revoked.is_empty());
+        assert_eq!(round(&mut control, midnight)[0].revoked == [7], is_revoked, "{daily:?}");
     }
+}
+
+/// Over ten thousand campaigns a round looks at those that something has happened to, and at a tenth of the others; in
+/// ten rounds, at all.
+#[test]
+fn a_round_looks_at_what_has_happened_and_at_a_share_of_the_rest() {
+    let mut control = Control::new(SETTINGS);
+    for number in 0..1_000 {
+        control.learn(CampaignView { number, id: format!("c{number}").into(), ..view(10_000_000) });
+    }
+    control.pace(NOW);
+    assert_eq!(control.due.len(), 1_000, "all are new");
+    let used = vec![Used { campaign: 999, bids: 1, ..Used::default() }];
+    (0..2).for_each(|worker| {
+        control.absorb(worker, Report { used: used.clone(), now: NOW, ..Report::default() }, NOW);
+    });
+    let used = (0..1_000).map(|campaign| Used { campaign, bids: 1, ..Used::default() }).collect();
+    control.absorb(0, Report { used, now: NOW, ..Report::default() }, NOW);
+    control.pace(at(20));
+    let mut seen: BTreeSet<u32> = BTreeSet::new();
+    for round in 2..12 {
+        let used = vec![Used { campaign: 5, bids: 1, ..Used::default() }];
+        control.absorb(1, Report { used, now: at(20 * round), ..Report::default() }, at(20 * round));
+        control.pace(at(20 * round));
+        assert!((100..=101).contains(&control.due.len()) && control.due.contains(&5), "{}", control.due.len());
+        seen.extend(&control.due);
+    }
+    assert_eq!(seen.len(), 1_000);
 }

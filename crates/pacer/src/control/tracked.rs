@@ -20,6 +20,8 @@ const ACTIVE_MS: u64 = 10_000;
 const IDLE_LEASES: u64 = 2;
 /// After this, money is asked for again that was refused.
 const REFUSED_MS: u64 = 250;
+/// Longer without a request for it on a worker is a pause of the campaign there.
+const PAUSE_MS: u64 = 250;
 /// A lease has money for so many bids at least.
 const BIDS_MIN: u64 = 4;
 
@@ -127,11 +129,11 @@ struct OnWorker {
     day: i32,
     /// When something was bid, or would have been with a lease.
     wished: Option<TimeMs>,
-    /// What was bid since the last round, and what would have been.
+    /// What was bid since the last report, and what would have been.
     wish: f64,
     /// The same in a second.
     wishes_per_s: f64,
-    last_round: Option<TimeMs>,
+    last_report: Option<TimeMs>,
     /// A lease is on its way.
     is_asked: bool,
 }
@@ -209,6 +211,7 @@ impl Tracked {
         let requests = u64::from(used.bids) + no_bids - not_for_it;
         self.rates.count(requests, used.bids);
         self.profile.count(requests, now);
+        self.follow_wishes(worker, now);
     }
 
     /// Bids, and requests without one by reason, since the start of the process.
@@ -216,19 +219,17 @@ impl Tracked {
         (self.bids, &self.no_bids)
     }
 
-    /// All of a worker's report was absorbed.
-    pub fn end_round(&mut self, worker: u16, now: TimeMs) {
+    /// What was wished on a worker since its last report about this campaign is known. Behind a pause, it came at the
+    /// end of it.
+    fn follow_wishes(&mut self, worker: u16, now: TimeMs) {
         let on_worker = &mut self.workers[usize::from(worker)];
-        let since = now.0.saturating_sub(on_worker.last_round.map_or(now.0, |last| last.0));
-        if on_worker.last_round.is_none() || since > 0 {
-            if since > 0 {
-                // Follows half of a change within 150 ms.
-                let weight = (since as f64 / 200.0).min(1.0);
-                let in_round = on_worker.wish * 1_000.0 / since as f64;
-                on_worker.wishes_per_s += (in_round - on_worker.wishes_per_s) * weight;
-                on_worker.wish = 0.0;
-            }
-            on_worker.last_round = Some(now);
+        let since = on_worker.last_report.map_or(PAUSE_MS, |last| now.0.saturating_sub(last.0).min(PAUSE_MS));
+        if since > 0 {
+            // Follows half of a change within 150 ms.
+            let weight = (since as f64 / 200.0).min(1.0);
+            let per_s = on_worker.wish * 1_000.0 / since as f64;
+            on_worker.wishes_per_s += (per_s - on_worker.wishes_per_s) * weight;
+            (on_worker.wish, on_worker.last_report) = (0.0, Some(now));
         }
     }
 
