@@ -91,6 +91,7 @@ fn records() -> Vec<Record> {
         paused: false,
         keys: vec![1, 2],
         frequency: Some(FrequencyCap { bids_max: 3, window_s: 60 }),
+        openrtb: None,
     };
     let asked = Asked {
         horizon: Horizon { begins: TimeMs(1_000), ends: TimeMs(90_000_000) },

@@ -32,7 +32,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),

@@ -3,7 +3,8 @@
 use tidegate_wire::limits::PACER_ITEMS_MAX;
 use tidegate_wire::pacer::{
     BidRequestRef, BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerReplyRef, PacerRequestRef,
-    TOKEN_BYTES, WinRef, encode_bid_requests, encode_losses, encode_wins, read_reply, read_request,
+    TOKEN_BYTES, WinRef, encode_bid_requests, encode_end_campaign, encode_losses, encode_put_campaign, encode_wins,
+    read_reply, read_request,
 };
 use tidegate_wire::{BodyRef, ReplyBodyRef, Split, decode_reply, decode_request, limits, split};
 

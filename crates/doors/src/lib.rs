@@ -47,6 +47,7 @@
 //! | `queue_http` | queues behind the HTTP door |
 //! | `openrtb` | what exchanges ask and are answered in OpenRTB |
 //! | `pacer_calls` | how every door of the pacer names rights |
+//! | `pacer_json` | plans and campaigns in JSON |
 //! | `pacer_changes` | changes of campaigns, as every door takes them |
 //! | `pacer_notices` | which shards judge wins and losses, and what became of them |
 //! | `pacer_http` | campaigns, bids and notices behind the HTTP door |
@@ -92,6 +93,7 @@ mod pacer_calls;
 mod pacer_changes;
 mod pacer_frames;
 mod pacer_http;
+mod pacer_json;
 mod pacer_notices;
 pub mod pacer_room;
 mod pacer_topics;

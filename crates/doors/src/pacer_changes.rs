@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 use crate::auth::{Action, Identity};
 use crate::json::{Problem, ProblemCode, decode};
 use crate::pacer_calls::CAMPAIGNS;
-use crate::pacer_http::plan_body::PlanBody;
+use crate::pacer_json::PlanBody;
 
 pub const CAMPAIGN_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "campaign_not_found");
 const CAMPAIGN_ID_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "campaign_id_invalid");

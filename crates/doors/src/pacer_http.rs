@@ -12,9 +12,7 @@
 mod bids;
 mod campaigns;
 mod openrtb;
-mod openrtb_body;
 mod page;
-pub mod plan_body;
 
 use std::sync::Arc;
 

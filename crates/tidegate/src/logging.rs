@@ -29,7 +29,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 ];
 
 /// Our crates, as their lines name them.
-const CRATES: [&str; 23] = [
+const CRATES: [&str; 24] = [
     "tidegate",
     "tidegate_backup",
     "tidegate_broker",
@@ -37,6 +37,7 @@ const CRATES: [&str; 23] = [
     "tidegate_config",
     "tidegate_disk",
     "tidegate_doors",
+    "tidegate_frequency",
     "tidegate_journal",
     "tidegate_ledger",
     "tidegate_link",

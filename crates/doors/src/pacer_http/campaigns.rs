@@ -11,12 +11,12 @@ use tidegate_pacer::machine::{CampaignView, Command, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Served;
-use super::plan_body::{CampaignBody, PlanBody};
 use crate::auth::{Action, Identity};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems, query_problem};
 use crate::json::{Problem, codes, decode, json};
 use crate::pacer_calls::CAMPAIGNS;
 use crate::pacer_changes::{CAMPAIGN_NOT_FOUND, CampaignEndedBody, CampaignPutBody, Change, Changed, check_right};
+use crate::pacer_json::{CampaignBody, PlanBody};
 
 /// Campaigns of one page.
 const ROWS_MAX: u32 = 1_000;

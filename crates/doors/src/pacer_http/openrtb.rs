@@ -46,8 +46,8 @@ pub struct Auctions {
 #[allow(dead_code, reason = "describes the query, which is looked at as it is")]
 pub struct BidsQuery {
     /// 1: where there is no bid, a response that says why, instead of 204.
-    #[param(required = false, minimum = 0, maximum = 1)]
-    nbr: u8,
+    #[param(required = false, value_type = String, example = "1")]
+    nbr: String,
 }
 
 /// A bid request of OpenRTB 2.6, as far as it is read here: docs/formats/openrtb.md. Other fields pass.

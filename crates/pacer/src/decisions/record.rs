@@ -22,7 +22,12 @@ use crate::strategy::{Day, Horizon, Memory, QUARTERS, Throttle};
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// What a file begins with: its name, and its layout.
-pub const HEAD: [u8; 16] = *b"tgpacdec\x01\0\0\0\0\0\0\0";
+pub const HEAD: [u8; 16] = {
+    let mut head = *b"tgpacdec\0\0\0\0\0\0\0\0";
+    head[8] = LAYOUT;
+    head
+};
+const LAYOUT: u8 = 1;
 /// Bytes before a payload.
 const RECORD_HEAD_BYTES: usize = 8;
 /// Bytes of a payload at most: a plan has some thousands.
@@ -395,7 +400,8 @@ fn worker(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
 /// The records of a file, in their order; `None` if it is no such file. One that is torn or damaged ends before the
 /// first record that is not whole: the rest is passed over.
 pub fn read_records(file: &[u8]) -> Option<impl Iterator<Item = Record>> {
-    let mut rest = file.strip_prefix(&HEAD)?;
+    // A crash may have torn the head, too.
+    let mut rest = if HEAD.starts_with(file) { &[] } else { file.strip_prefix(&HEAD)? };
     Some(std::iter::from_fn(move || {
         let place = file.len() - rest.len();
         let (head, behind) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;

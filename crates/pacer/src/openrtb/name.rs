@@ -20,9 +20,18 @@ pub fn site(domain: &str) -> u64 {
     folded(without_www(domain))
 }
 
-/// The hashes of a domain and of all that it is below, without the top one.
+/// Bytes of a domain: what DNS allows.
+const DOMAIN_BYTES_MAX: usize = 253;
+/// Bytes of a category that has others above it.
+const CATEGORY_BYTES_MAX: usize = 64;
+
+/// The hashes of a domain and of all that it is below, without the top one; none of what is too long for a domain.
 pub fn domains(domain: &str) -> Vec<u64> {
     let mut rest = without_www(domain);
+    // Of a name of n labels, hashing all that it is below takes n times as long as the name.
+    if rest.len() > DOMAIN_BYTES_MAX {
+        return Vec::new();
+    }
     let mut all = vec![folded(rest)];
     while let Some((_, parent)) = rest.split_once('.') {
         if parent.contains('.') {
@@ -36,6 +45,9 @@ pub fn domains(domain: &str) -> Vec<u64> {
 /// The hashes of a category and of all that it is below: `IAB7-39` is below `IAB7`.
 pub(super) fn categories(category: &str) -> Vec<u64> {
     let mut all = vec![folded(category)];
+    if category.len() > CATEGORY_BYTES_MAX {
+        return all;
+    }
     let mut rest = category;
     while let Some((parent, _)) = rest.rsplit_once('-') {
         all.push(folded(parent));
@@ -79,5 +91,22 @@ impl CurrencyCode {
     /// Its code.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("letters of ASCII")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_below_all_but_the_top_one() {
+        assert_eq!(domains("www.News.Example.com"), [folded("news.example.com"), folded("example.com")]);
+        assert_eq!(domains("com"), [folded("com")]);
+        let longest = "a.".repeat(126) + "x";
+        assert_eq!((longest.len(), domains(&longest).len()), (253, 126));
+        assert!(domains(&format!("a.{longest}")).is_empty(), "it is none, and its labels are not gone through");
+        let long = "a-".repeat(100);
+        assert_eq!(categories(&long), [folded(&long)]);
+        assert_eq!(categories("IAB7-39"), [folded("IAB7-39"), folded("IAB7")]);
     }
 }

@@ -440,7 +440,10 @@ fn publish(mqtt: &mut TcpStream, topic: &str, payload: &Value) -> u8 {
     let body = [&[0, topic.len() as u8], topic.as_bytes(), &[0, 7, 0], payload.to_string().as_bytes()].concat();
     let mut packet = vec![0x32];
     let length = body.len();
-    packet.extend([length as u8 & 0x7f | 0x80, (length >> 7) as u8]);
+    match u8::try_from(length) {
+        Ok(short @ 0..0x80) => packet.push(short),
+        _ => packet.extend([length as u8 & 0x7f | 0x80, (length >> 7) as u8]),
+    }
     packet.extend(body);
     mqtt.write_all(&packet).expect("the server reads");
     let mut head = [0; 4];

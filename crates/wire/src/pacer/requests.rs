@@ -4,7 +4,7 @@ use super::in_order::{bytes, fixed64, varint};
 use super::sealed::Sealed;
 use super::{Item, Packet, only_case};
 use crate::error::DecodeError;
-use crate::field::for_each;
+use crate::field::{Value, for_each};
 
 /// The last of the cases of a request.
 const LAST_CASE: u32 = 5;
@@ -122,6 +122,12 @@ impl<'a> PutCampaignRef<'a> {
     }
 }
 
+/// A number of 32 bits. One that is larger is the largest, and so above every cap: a price that is cut to its lower
+/// bits, as decoders of protobuf may cut it, would be another price.
+fn saturated(value: Value<'_>) -> Result<u32, DecodeError> {
+    Ok(u32::try_from(value.varint()?).unwrap_or(u32::MAX))
+}
+
 impl Sealed for BidRequestRef {}
 
 impl<'a> Item<'a> for BidRequestRef {
@@ -154,10 +160,10 @@ impl BidRequestRef {
         for_each(content, |number, value| {
             match number {
                 1 => request.id = value.fixed64()?,
-                2 => request.campaign = value.varint()? as u32,
+                2 => request.campaign = saturated(value)?,
                 3 => request.user = value.fixed64()?,
                 4 => request.key = value.fixed64()?,
-                5 => request.price_micros = value.varint()? as u32,
+                5 => request.price_micros = saturated(value)?,
                 _ => {}
             }
             Ok(())
@@ -192,7 +198,7 @@ impl<'a> WinRef<'a> {
         for_each(content, |number, value| {
             match number {
                 1 => win.token = value.bytes()?,
-                2 => win.price_micros = value.varint()? as u32,
+                2 => win.price_micros = saturated(value)?,
                 _ => {}
             }
             Ok(())

@@ -1,5 +1,7 @@
 //! Plans and campaigns in JSON.
 
+mod openrtb;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +12,7 @@ use tidegate_pacer::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
 use utoipa::ToSchema;
 
-use super::openrtb_body::OpenRtbBody;
+use openrtb::OpenRtbBody;
 
 /// What is wanted of a campaign.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
