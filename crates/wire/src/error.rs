@@ -36,6 +36,9 @@ pub enum DecodeError {
     /// A varint of more than ten bytes or 64 bits.
     #[error("a varint has more than 64 bits")]
     VarintTooLong,
+    /// A number of 32 bits came with more. Decoders of protobuf cut it to its lower bits, which is another number.
+    #[error("a number is above 4294967295, the largest that its field holds")]
+    NumberTooLarge,
     /// Field number zero or above 2^29 - 1, or a group, which this schema does not use.
     #[error("a field has an invalid tag")]
     TagInvalid,

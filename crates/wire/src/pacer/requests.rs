@@ -122,10 +122,9 @@ impl<'a> PutCampaignRef<'a> {
     }
 }
 
-/// A number of 32 bits. One that is larger is the largest, and so above every cap: a price that is cut to its lower
-/// bits, as decoders of protobuf may cut it, would be another price.
-fn saturated(value: Value<'_>) -> Result<u32, DecodeError> {
-    Ok(u32::try_from(value.varint()?).unwrap_or(u32::MAX))
+/// A number of 32 bits. A price that is cut to its lower bits would be another price.
+fn whole(value: Value<'_>) -> Result<u32, DecodeError> {
+    u32::try_from(value.varint()?).map_err(|_| DecodeError::NumberTooLarge)
 }
 
 impl Sealed for BidRequestRef {}
@@ -160,10 +159,10 @@ impl BidRequestRef {
         for_each(content, |number, value| {
             match number {
                 1 => request.id = value.fixed64()?,
-                2 => request.campaign = saturated(value)?,
+                2 => request.campaign = whole(value)?,
                 3 => request.user = value.fixed64()?,
                 4 => request.key = value.fixed64()?,
-                5 => request.price_micros = saturated(value)?,
+                5 => request.price_micros = whole(value)?,
                 _ => {}
             }
             Ok(())
@@ -198,7 +197,7 @@ impl<'a> WinRef<'a> {
         for_each(content, |number, value| {
             match number {
                 1 => win.token = value.bytes()?,
-                2 => win.price_micros = saturated(value)?,
+                2 => win.price_micros = whole(value)?,
                 _ => {}
             }
             Ok(())

@@ -346,6 +346,9 @@ fn one_malformed_item_refuses_the_packet() {
     check(&[0x1d, 1, 2, 3, 4], DecodeError::WireTypeMismatch);
     check(&[0x0b, 0x0c], DecodeError::TagInvalid);
     check(&[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], DecodeError::VarintTooLong);
+    for field in [0x10, 0x28] {
+        check(&[field, 0x80, 0x80, 0x80, 0x80, 0x10], DecodeError::NumberTooLarge);
+    }
     assert_eq!(request_by_hand(&nested(1, &[0x08, 1])), Err(DecodeError::WireTypeMismatch));
     assert_eq!(request_by_hand(&[]), Err(DecodeError::BodyMissing));
     assert_eq!(request_by_hand(&nested(6, &[])), Err(DecodeError::BodyMissing));
