@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_pacer::bidder::Bidder;
-use tidegate_pacer::bidders::{BidderClient, BidderMessage, EdgeBidder, EdgeBidders};
+use tidegate_pacer::bidders::{BidderClient, BidderMessage, EdgeBidder};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignClient, CampaignMessage};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::LiveTable;
-use tidegate_pacer::room::{bidders_of, tokens_of};
+use tidegate_pacer::room::{Shared, bidders_of, tokens_of};
 use tidegate_runtime::Carries;
 
 use crate::binary::frames::OpenFrames;
@@ -38,16 +37,12 @@ where
 
 /// What the pacer at the HTTP door is told.
 pub struct PacerDoor {
-    /// How campaigns are.
-    pub live: LiveTable,
+    /// What it shares with the pacer's thread.
+    pub shared: Shared,
     /// Which plans are taken.
     pub rules: PlanRules,
-    /// What users have seen.
-    pub users: Arc<FrequencyTable>,
     /// One of so many requests is recorded; of 0, none.
     pub sampled: u32,
-    /// Where the bidders of edge threads are told.
-    pub edges: EdgeBidders,
     /// How notices of OpenRTB come back.
     pub openrtb: OpenRtbSettings,
     /// How long after its bid a win counts.
@@ -64,16 +59,16 @@ where
         let count = shards.count();
         let bidders = bidders_of(site, BIDDERS_PORT);
         let tokens = tokens_of(site);
-        let bidder = Bidder::new(tokens.clone(), door.users.clone()).sampling(door.sampled);
+        let bidder = Bidder::new(tokens.clone(), door.shared.users.clone()).sampling(door.sampled);
         let bidder = EdgeBidder::new(bidder, site.clock().clone());
-        door.edges.lock().expect("nobody panics with it").push(bidder.clone());
+        door.shared.edges.lock().expect("nobody panics with it").push(bidder.clone());
         let settings = door.openrtb.clone();
         Box::new(PacerHttp {
             campaigns: pump.client(|_| CampaignClient::new(shards)),
             bidders: pump.client(|_| BidderClient::new(bidders)),
             shards: count,
             tokens,
-            live: door.live.clone(),
+            live: door.shared.live.clone(),
             rules: door.rules.clone(),
             auctions: Auctions { bidder, settings, win_deadline_ms: door.win_deadline_ms },
         })

@@ -21,5 +21,5 @@ mod replay;
 
 pub use file::{Batch, DecisionWriter, Files, FolderError, open_writer, read_folder};
 pub use log::DecisionLog;
-pub use record::{Answer, Asked, Counted, Dropped, HEAD, Record, Recorded, Throttling, read_records};
+pub use record::{Answer, Asked, Counted, Dropped, HEAD, Record, Recorded, Records, Throttling, read_records};
 pub use replay::{Question, Replayed, replay};

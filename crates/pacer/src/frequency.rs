@@ -19,6 +19,11 @@ impl FrequencyTable {
         FrequencyTable(tidegate_frequency::FrequencyTable::new(users))
     }
 
+    /// Users that were forgotten before their windows had ended, and may be bid for more often than they should.
+    pub fn forgotten(&self) -> u64 {
+        self.0.forgotten()
+    }
+
     /// Counts a bid for a user, whose `hash` is of user and campaign. Returns whether it may be made.
     #[inline]
     pub fn count(&self, hash: u64, FrequencyCap { bids_max, window_s }: FrequencyCap, now: TimeMs) -> bool {

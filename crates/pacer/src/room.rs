@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,6 +23,7 @@ use crate::control::{Control, ControlSettings};
 use crate::decisions::{DecisionLog, DecisionWriter, Files, open_writer};
 use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
+use crate::frequency::FrequencyTable;
 use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
 use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
@@ -57,6 +59,26 @@ metrics! {
     }
 }
 
+metrics! {
+    /// For the thread that runs the keeper.
+    pub struct PacerMetrics() {
+        users_forgotten: Counter "tidegate_pacer_users_forgotten_total"
+            "Users that were forgotten before the window of their frequency cap had ended, because pacing.users_max is \
+             too small: they may be bid for more often than the cap says.";
+    }
+}
+
+/// What the pacer's thread and its doors share.
+#[derive(Clone)]
+pub struct Shared {
+    /// How campaigns are.
+    pub live: LiveTable,
+    /// What users have seen.
+    pub users: Arc<FrequencyTable>,
+    /// The bidders of the HTTP door: each of its threads tells of its own.
+    pub edges: EdgeBidders,
+}
+
 /// How the pacer gets to the money of campaigns.
 pub trait OpenTreasury<P>: Send {
     /// What it is then.
@@ -73,25 +95,16 @@ pub struct PacerRoom<O> {
     treasury: Option<O>,
     /// The port that has the bidders inside, by its number on each worker.
     port: u16,
-    /// The bidders of the HTTP door.
-    edges: EdgeBidders,
-    live: LiveTable,
+    shared: Shared,
     stop: watch::Sender<bool>,
 }
 
 impl<O> PacerRoom<O> {
-    /// A room that does as the keys say, with bidders inside of port number `port` of each worker, and those of
-    /// `edges`.
-    pub fn new(
-        keys: &PacingKeys,
-        demo: &PacingDemoKeys,
-        treasury: O,
-        port: u16,
-        edges: EdgeBidders,
-        live: LiveTable,
-    ) -> PacerRoom<O> {
+    /// A room that does as the keys say, with bidders inside of port number `port` of each worker, and those of the
+    /// HTTP door.
+    pub fn new(keys: &PacingKeys, demo: &PacingDemoKeys, treasury: O, port: u16, shared: Shared) -> PacerRoom<O> {
         let (keys, demo) = (keys.clone(), demo.clone());
-        PacerRoom { keys, demo, treasury: Some(treasury), port, edges, live, stop: watch::channel(false).0 }
+        PacerRoom { keys, demo, treasury: Some(treasury), port, shared, stop: watch::channel(false).0 }
     }
 
     /// Starts the thread that writes the record of decisions, if one is wanted.
@@ -258,7 +271,7 @@ where
         let shards = addresses.count();
         let bidders = bidders_of(site, self.port);
         // Every door is open by now.
-        let edges = self.edges.lock().expect("nobody panics with it").clone();
+        let edges = self.shared.edges.lock().expect("nobody panics with it").clone();
         let of_workers = bidders.len() as u16;
         let workers = of_workers + edges.len() as u16;
         let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
@@ -271,7 +284,9 @@ where
         if writer.is_some() {
             control = control.recording(DecisionLog::new(self.keys.decisions_bytes_max));
         }
-        let (live, stop) = (self.live.clone(), self.stop.subscribe());
+        let Shared { live, users, .. } = self.shared.clone();
+        let metrics = PacerMetrics::register(site.registry());
+        let stop = self.stop.subscribe();
         site.spawn("pacer".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for the pacer")?;
@@ -284,7 +299,8 @@ where
                 });
             }
             let local = LocalSet::new();
-            local.spawn_local(keep(Rc::new(keeper), stop));
+            let show = move || metrics.users_forgotten.follow(users.forgotten());
+            local.spawn_local(keep(Rc::new(keeper), show, stop));
             local.spawn_local(pump.run());
             runtime.block_on(local);
             Ok(())
@@ -297,8 +313,9 @@ where
     }
 }
 
-/// Keeps plans and money moving until the process stops. Leases that are open then are settled by the next one.
-async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, mut stop: watch::Receiver<bool>)
+/// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are
+/// settled by the next process.
+async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, show: impl Fn(), mut stop: watch::Receiver<bool>)
 where
     S: Shards + 'static,
     B: Bidders + 'static,
@@ -314,6 +331,7 @@ where
             loop {
                 tick.tick().await;
                 keeper.round().await;
+                show();
             }
         };
         let money = async {

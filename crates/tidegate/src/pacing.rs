@@ -17,7 +17,7 @@ use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Held, LiveTable, Settled, Treasury};
 use tidegate_pacer::limits::{PacingDemoKeys, PacingKeys};
-use tidegate_pacer::room::{OpenTreasury, PacerRoom};
+use tidegate_pacer::room::{OpenTreasury, PacerRoom, Shared};
 use tidegate_pacer::units::BudgetMicros;
 use tidegate_runtime::pump::{EdgeHandle, Pump};
 use tidegate_runtime::{Carries, Site};
@@ -67,16 +67,13 @@ where
         let keys: PacingKeys = document.section()?;
         let demo: PacingDemoKeys = document.section()?;
         let users = Arc::new(FrequencyTable::new(keys.users_max));
-        let live = LiveTable::default();
+        let shared = Shared { live: LiveTable::default(), users: users.clone(), edges: EdgeBidders::default() };
         let rules = plan_rules(&keys);
         let sampled = if keys.decisions_bytes_max > 0 { keys.decision_sample_one_in } else { 0 };
-        let edges = EdgeBidders::default();
         let door = PacerDoor {
-            live: live.clone(),
+            shared: shared.clone(),
             rules: rules.clone(),
-            users: users.clone(),
             sampled,
-            edges: edges.clone(),
             openrtb: openrtb_settings(document)?,
             win_deadline_ms: keys.win_deadline_ms,
         };
@@ -86,7 +83,7 @@ where
                 shards: keys.shards,
                 count: ShardCount::Fixed { setting: "pacing.shards" },
             }],
-            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, edges, live)),
+            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, shared)),
             http: Some(open_pacer(door)),
             frames: Some(open_pacer_frames(users, rules, sampled)),
         })

@@ -397,21 +397,40 @@ fn worker(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
     reader.small()?.try_into().map_err(|_| Malformed)
 }
 
-/// The records of a file, in their order; `None` if it is no such file. One that is torn or damaged ends before the
-/// first record that is not whole: the rest is passed over.
-pub fn read_records(file: &[u8]) -> Option<impl Iterator<Item = Record>> {
+/// The records of a file, in their order. One that is torn or damaged ends before the first record that is not whole.
+pub struct Records<'a> {
+    file: &'a [u8],
+    rest: &'a [u8],
+}
+
+/// Begins to read a file; `None` if it is no such file.
+pub fn read_records(file: &[u8]) -> Option<Records<'_>> {
     // A crash may have torn the head, too.
-    let mut rest = if HEAD.starts_with(file) { &[] } else { file.strip_prefix(&HEAD)? };
-    Some(std::iter::from_fn(move || {
-        let place = file.len() - rest.len();
-        let (head, behind) = rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
+    let rest = if HEAD.starts_with(file) { &[] } else { file.strip_prefix(&HEAD)? };
+    Some(Records { file, rest })
+}
+
+impl Records<'_> {
+    /// Bytes that are not read. Behind the last record, how many bytes of the file nobody can read.
+    pub fn unread_bytes(&self) -> usize {
+        self.rest.len()
+    }
+}
+
+impl Iterator for Records<'_> {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        let place = self.file.len() - self.rest.len();
+        let (head, behind) = self.rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let checksum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         let (payload, behind) = behind.split_at_checked(length).filter(|_| length <= PAYLOAD_BYTES_MAX)?;
         if record_checksum(Position(place as u64), payload) != checksum {
             return None;
         }
-        rest = behind;
-        Record::decode(payload).ok()
-    }))
+        let record = Record::decode(payload).ok()?;
+        self.rest = behind;
+        Some(record)
+    }
 }

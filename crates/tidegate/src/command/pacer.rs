@@ -17,7 +17,7 @@ use tidegate_pacer::room::decisions_of;
 use tidegate_pacer::zone;
 
 use super::number::whole;
-use crate::output::say;
+use crate::output::{complain, say};
 
 /// What can be asked of the pacer's files.
 #[derive(Subcommand)]
@@ -78,18 +78,25 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Calls `each` for the records of a file.
-fn read(path: &Path, each: impl FnMut(Record)) -> Result<()> {
-    let bytes = match fs::read(path) {
+/// Calls `each` for the records of a file. Returns how many bytes at its end nobody can read.
+fn read(path: &Path, each: impl FnMut(Record)) -> Result<usize> {
+    let cannot = || format!("cannot read {}", path.display());
+    let bytes = match fs::metadata(path) {
+        // To read a pipe would wait for ever.
+        Ok(of) if !of.is_file() => bail!("{} is no file: move it elsewhere", path.display()),
+        Ok(_) => fs::read(path),
+        Err(error) => Err(error),
+    };
+    let bytes = match bytes {
         Ok(bytes) => bytes,
         // The oldest file is deleted while the server runs.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(error).with_context(cannot),
     };
-    let records = read_records(&bytes);
     let unknown = || format!("{} is no record of decisions of a layout that this program knows", path.display());
-    records.with_context(unknown)?.for_each(each);
-    Ok(())
+    let mut records = read_records(&bytes).with_context(unknown)?;
+    records.by_ref().for_each(each);
+    Ok(records.unread_bytes())
 }
 
 /// The zone of a campaign's newest plan.
@@ -141,7 +148,7 @@ fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Recor
     let asked = files[first..].iter().take_while(|(begins, _)| begins.0 <= to);
     let (mut all, mut numbers) = (Vec::new(), BTreeSet::new());
     for (_, path) in asked {
-        read(path, |record| {
+        let unread_bytes = read(path, |record| {
             if let Recorded::Plan { number, id, .. } = &record.what
                 && *id == question.id
             {
@@ -151,6 +158,12 @@ fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Recor
                 all.push(record);
             }
         })?;
+        if unread_bytes > 0 {
+            complain(format_args!(
+                "the last {unread_bytes} bytes of {} are torn or damaged and were not read: what follows lacks them",
+                path.display()
+            ));
+        }
     }
     Ok(all)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::{Answer, Http};
+use crate::pacing::fund;
 use crate::services::{ok, over, said};
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -27,20 +28,6 @@ fn settings(folder: &Path, openrtb: &str) -> Settings {
 
 const WITH_URLS: &str = "notice_base_url = \"https://bids.example.com/\"";
 
-fn fund(http: &mut Http<TcpStream>, campaign: &str) {
-    let kinds = [
-        ("source:bank".to_owned(), "source"),
-        (format!("campaign:{campaign}"), "wallet"),
-        (format!("spend:{campaign}"), "collector"),
-    ];
-    for (id, kind) in kinds {
-        ok(http.post("/v1/accounts", &json!({"id": id, "asset": "usd_micros", "kind": kind})));
-    }
-    let id = format!("fund-{campaign}");
-    let debit = json!({"id": id, "debit": "source:bank", "credit": format!("campaign:{campaign}"), "amount": FUNDS});
-    ok(http.post("/v1/transfers", &debit));
-}
-
 fn creative() -> Value {
     json!({
         "id": "300x250", "width": 300, "height": 250, "markup": "<a href=\"https://shoes.example\">Shoes</a>",
@@ -50,7 +37,7 @@ fn creative() -> Value {
 
 /// Makes a campaign that bids a CPM of so many thousandths.
 fn put(http: &mut Http<TcpStream>, campaign: &str, price: u32, openrtb: &Value) {
-    fund(http, campaign);
+    fund(http, campaign, FUNDS);
     let mut bought = json!({"creatives": [creative()]});
     bought.as_object_mut().expect("an object").extend(openrtb.as_object().expect("an object").clone());
     let plan = json!({
@@ -250,7 +237,7 @@ fn who_may_not_is_refused_and_what_cannot_be_read_is_named() {
     let large = request(BANNER, &json!({"ext": {"much": "x".repeat(257 << 10)}}));
     assert_eq!(said(exchange.post("/openrtb/2.6/bids", &large)), "413 body_too_large");
     let mut http = Http::connect(server.http).expect("the door is open");
-    fund(&mut http, "shoes");
+    fund(&mut http, "shoes", FUNDS);
     let plan = |keys: Value, openrtb: Value| {
         json!({
             "account": "campaign:shoes", "spend": "spend:shoes", "budget_micros": 1, "price_micros": 1, "keys": keys,

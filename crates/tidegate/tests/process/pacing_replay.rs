@@ -97,14 +97,16 @@ fn the_record_says_why_there_was_no_bid_and_decides_the_same_again() {
     }
     assert!(metrics(&server).contains("tidegate_pacer_decisions_dropped_total 0\n"));
 
-    // What a kill leaves is read, and says the same twice; what is torn behind it is passed over.
+    // What a kill leaves is read, and says the same twice; what is torn behind it is passed over, and that is said.
     server.kill();
     let whole = asking.of("shoes");
     assert_eq!(whole.0, 0);
     assert_eq!(asking.of("shoes"), whole);
     let mut file = fs::OpenOptions::new().append(true).open(newest(&asking.data)).expect("it is there");
     file.write_all(&[90, 0, 0, 0, 1, 2, 3, 4, 3]).expect("there is room");
-    assert_eq!(asking.of("shoes"), whole);
+    let (code, said, error) = asking.of("shoes");
+    assert_eq!((code, &said), (0, &whole.1));
+    assert!(error.contains("are torn or damaged and were not read"), "{error}");
     // A record that was changed ends what is read, and nothing is taken for what it is not.
     let path = newest(&asking.data);
     let mut bytes = fs::read(&path).expect("it is there");

@@ -159,8 +159,9 @@ fn a_torn_or_damaged_file_ends_before_the_record_that_is_not_whole() {
     for at in (HEAD.len()..file.len()).step_by(7) {
         let mut damaged = file.to_vec();
         damaged[at] ^= 0x10;
-        let read: Vec<Record> = read_records(&damaged).expect("a file").collect();
-        assert!(whole.starts_with(&read) && read.len() < whole.len() + 1, "damaged at {at}");
+        let mut records = read_records(&damaged).expect("a file");
+        let read: Vec<Record> = records.by_ref().collect();
+        assert!(whole.starts_with(&read) && records.unread_bytes() > 0, "damaged at {at}");
     }
     assert!(read_records(b"tgpacdec\x02\0\0\0\0\0\0\0").is_none(), "another layout");
 }
