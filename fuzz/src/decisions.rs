@@ -49,7 +49,7 @@ fn check_records(records: &[Record]) {
 }
 
 /// Payloads, their lengths before them.
-fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn payloads(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = bytes.split_first_chunk()?;
         let (payload, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;

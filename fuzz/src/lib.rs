@@ -14,6 +14,7 @@ pub mod group;
 pub mod http_body;
 pub mod http_plain;
 pub mod ids;
+pub mod learned;
 pub mod mqtt;
 pub mod openrtb;
 pub mod pacer;
@@ -32,7 +33,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -49,6 +50,7 @@ pub const TARGETS: [Target; 24] = [
     ("openrtb", openrtb::check),
     ("pacer", pacer::check),
     ("pacer_decisions", decisions::check),
+    ("pacer_learned", learned::check),
     ("proxy", proxy::check),
     ("smpp", smpp::check),
     ("topic_event", topics::check_event),

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::SAMPLE;
-use tidegate_fuzz::{decisions, openrtb, pacer, queues, roster, topics};
+use tidegate_fuzz::{decisions, learned, openrtb, pacer, queues, roster, topics};
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
@@ -27,6 +27,7 @@ fn write_seeds() {
     frames();
     roster();
     queues();
+    learned::samples().iter().for_each(|(name, bytes)| write("pacer_learned", name, bytes));
     decisions::samples().iter().for_each(|(name, bytes)| write("pacer_decisions", name, bytes));
     pacer::samples().iter().for_each(|(name, body)| write("pacer", name, body));
     openrtb::samples().iter().for_each(|(name, body)| write("openrtb", name, body));

@@ -25,7 +25,8 @@ pub struct Checks<'a> {
 pub struct Row<'a> {
     document: &'a Document,
     section: &'static str,
-    index: usize,
+    /// Which of the list; `None` for a section of which there is one.
+    index: Option<usize>,
 }
 
 impl<'a> Checks<'a> {
@@ -36,7 +37,7 @@ impl<'a> Checks<'a> {
 
     /// The next one: its name is its own, and it has a queue.
     pub fn row(&mut self, index: usize, name: &str, from: &str) -> Result<Row<'a>> {
-        let row = Row { document: self.document, section: self.section, index };
+        let row = Row { document: self.document, section: self.section, index: Some(index) };
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(row.wrong("name", format!("expected 1 to {NAME_BYTES_MAX} bytes without control characters")));
         }
@@ -48,11 +49,17 @@ impl<'a> Checks<'a> {
     }
 }
 
-impl Row<'_> {
+impl<'a> Row<'a> {
+    /// `[section]`, of which there is one.
+    pub fn only(document: &'a Document, section: &'static str) -> Row<'a> {
+        Row { document, section, index: None }
+    }
+
     /// Says what is wrong with a key.
     pub fn wrong(&self, key: &str, what: impl std::fmt::Display) -> Error {
         let Row { document, section, index } = self;
-        anyhow!(document.error_at(&format!("{section}[{index}].{key}"), format!("{section}.{key}: {what}")))
+        let index = index.map(|index| format!("[{index}]")).unwrap_or_default();
+        anyhow!(document.error_at(&format!("{section}{index}.{key}"), format!("{section}.{key}: {what}")))
     }
 
     /// A key that names a queue.

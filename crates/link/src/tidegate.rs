@@ -20,12 +20,11 @@ use tokio::sync::{Mutex, watch};
 
 use crate::queue::Queue;
 use crate::room::{Kind, Running, Start};
+use crate::server::why_of;
 use crate::target::{Fate, LinkSettings, Session, Target};
-use crate::tls::warn_if_open;
 
 pub use keys::{LinkKeys, TidegateLink, links};
-use remote::{Remote, why_of};
-use tcp::Tcp;
+use remote::Remote;
 
 /// The way to the other server.
 pub trait Transport: 'static {
@@ -61,9 +60,9 @@ pub struct Forwarding<T> {
 
 impl Kind for TidegateLink {
     fn start(self: Box<Self>, start: Start) -> Running {
-        let TidegateLink { link, address, to, token, tls, batch } = *self;
-        warn_if_open(&link.consumer(), &address, tls.as_ref());
-        start.forward(Forwarding { link, to, batch, transport: Tcp { address, token, tls } })
+        let TidegateLink { link, to, server, batch } = *self;
+        server.warn_if_open(&link.consumer());
+        start.forward(Forwarding { link, to, batch, transport: server })
     }
 }
 

@@ -121,8 +121,8 @@ pub fn warn_if_open(link: &str, address: &str, tls: Option<&Tls>) {
         tracing::warn!(
             link,
             address,
-            "the link shows its secret over a connection that is not encrypted; set tls = true, if the other side has \
-             TLS, or keep others off the network between"
+            "its secret is shown over a connection that is not encrypted; set tls = true, if the other side has TLS, \
+             or keep others off the network between"
         );
     }
 }

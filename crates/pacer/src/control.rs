@@ -11,9 +11,11 @@
 //! when no bid of it can win any more: when the deadline of its last bid has passed.
 //!
 //! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
-//! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled.
+//! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled. What was
+//! learned of campaigns' days does survive a restart, if nothing goes wrong with its file.
 
 mod curve;
+mod learned;
 mod leases;
 mod pace;
 mod tracked;
@@ -30,6 +32,7 @@ use crate::table::Table;
 use crate::units::BudgetMicros;
 
 pub use curve::{DayCurve, Planned, Point, SLOTS};
+pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
 pub use leases::{Money, Settlement};
 pub use tracked::{Live, Stopped};
 

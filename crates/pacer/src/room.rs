@@ -1,5 +1,6 @@
 //! The pacer of a node: the shards of campaigns, and the thread that moves money and plans.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,12 +26,15 @@ use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
 use crate::frequency::FrequencyTable;
 use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
+use crate::learned_file::{self, LearnedFile};
 use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
 use crate::token::TokenKey;
 
 /// How often bidders are told what has changed.
 const ROUND: Duration = Duration::from_millis(20);
+/// How often what was learned is saved.
+const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
 
@@ -176,6 +180,14 @@ pub fn tokens_of<P: Send + 'static>(site: &Site<P>) -> TokenKey {
     TokenKey::derive(site.directory().key().expect("a directory that is served has a key").bytes())
 }
 
+/// A number by which the holds of this node differ from those of others in the ledger of one server, also where their
+/// services share a space of ids. It follows from the key of the directory.
+pub fn node_of<P: Send + 'static>(site: &Site<P>) -> u16 {
+    let key = site.directory().key().expect("a directory that is served has a key").bytes();
+    let [low, high, ..] = blake3::derive_key("tidegate pacer: node of holds, layout 1", key);
+    u16::from_le_bytes([low, high])
+}
+
 /// The shards, as the thread asks them.
 struct Handles {
     campaigns: EdgeHandle<CampaignClient>,
@@ -287,6 +299,7 @@ where
         let Shared { live, users, .. } = self.shared.clone();
         let metrics = PacerMetrics::register(site.registry());
         let stop = self.stop.subscribe();
+        let learned = LearnedFile::of(site.data());
         site.spawn("pacer".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for the pacer")?;
@@ -300,9 +313,11 @@ where
             }
             let local = LocalSet::new();
             let show = move || metrics.users_forgotten.follow(users.forgotten());
-            local.spawn_local(keep(Rc::new(keeper), show, stop));
+            local.spawn_local(keep(Rc::new(keeper), learned, show, stop));
             local.spawn_local(pump.run());
             runtime.block_on(local);
+            // A thread that waits for the ledger of another server is not waited for.
+            runtime.shutdown_background();
             Ok(())
         })
     }
@@ -314,18 +329,21 @@ where
 }
 
 /// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are
-/// settled by the next process.
-async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, show: impl Fn(), mut stop: watch::Receiver<bool>)
+/// settled by the next process, which knows what this one has learned.
+async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, file: LearnedFile, show: impl Fn(), mut stop: watch::Receiver<bool>)
 where
     S: Shards + 'static,
     B: Bidders + 'static,
     T: Treasury + 'static,
 {
+    let is_recovered = Cell::new(false);
     let work = async {
         while let Err(why) = keeper.recover().await {
             tracing::debug!(why, "campaigns cannot be asked yet");
             tokio::time::sleep(RECOVER_AGAIN).await;
         }
+        file.read().into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
+        is_recovered.set(true);
         let rounds = async {
             let mut tick = every(ROUND);
             loop {
@@ -341,11 +359,26 @@ where
                 keeper.move_money().await;
             }
         };
-        tokio::join!(rounds, money)
+        let saving = async {
+            let mut tick = every(SAVE);
+            // The first one is at once.
+            tick.tick().await;
+            loop {
+                tick.tick().await;
+                let (bytes, file) = (learned_file::gathered(keeper.control()).await, file.clone());
+                let written = tokio::task::spawn_blocking(move || file.write(&bytes));
+                written.await.expect("to write a file does not panic");
+            }
+        };
+        tokio::join!(rounds, money, saving)
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}
         _ = work => {}
+    }
+    // Else the file says more than is known here.
+    if is_recovered.get() {
+        file.write(&learned_file::all(&keeper.control().borrow()));
     }
 }
 

@@ -75,6 +75,11 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
         self.keys.range((Bound::Excluded(after), Bound::Unbounded)).map(|key| (key, &self.entries[key]))
     }
 
+    /// Those from `first` on, in their order.
+    pub fn from(&self, first: K) -> impl Iterator<Item = (&K, &V)> {
+        self.keys.range(first..).map(|key| (key, &self.entries[key]))
+    }
+
     /// All values, in any order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.values()
@@ -108,6 +113,7 @@ mod tests {
         assert_eq!((table.len(), table.get(&3), table[&7]), (3, Some(&"three again"), "seven"));
         assert_eq!(table.iter().map(|(key, _)| *key).collect::<Vec<u32>>(), [1, 3, 7]);
         assert_eq!(table.behind(1).map(|(key, _)| *key).collect::<Vec<u32>>(), [3, 7]);
+        assert_eq!(table.from(3).map(|(key, _)| *key).collect::<Vec<u32>>(), [3, 7]);
         assert_eq!((table.remove(&1), table.remove(&1), table.contains_key(&1)), (Some("one"), None, false));
         assert_eq!(table.values().count(), table.iter().count());
     }

@@ -1,4 +1,9 @@
-//! The pacer, added to the server as a room from outside would be, and its way to the ledger.
+//! The pacer, added to the server as a room from outside would be, and its way to the ledger: of this server, or of
+//! another one.
+
+mod elsewhere;
+mod here;
+mod money;
 
 use std::sync::Arc;
 
@@ -7,30 +12,27 @@ use tidegate_config::{Document, Section};
 use tidegate_doors::pacer_room::{BIDDERS_PORT, PacerDoor, PlanRules, open_pacer, open_pacer_frames};
 use tidegate_journal::directory::{ShardCount, Wanted};
 use tidegate_ledger::LEDGER;
-use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::{CursorKey, Router};
-use tidegate_machines::ledger::{IdSpace, Outcome, Refusal};
+use tidegate_link::OtherServer;
 use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
-use tidegate_pacer::control::{Money, Settlement};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::{Held, LiveTable, Settled, Treasury};
+use tidegate_pacer::keeper::LiveTable;
 use tidegate_pacer::limits::{PacingDemoKeys, PacingKeys};
-use tidegate_pacer::room::{OpenTreasury, PacerRoom, Shared};
-use tidegate_pacer::units::BudgetMicros;
-use tidegate_runtime::pump::{EdgeHandle, Pump};
+use tidegate_pacer::room::{OpenTreasury, PacerRoom, Shared, node_of};
+use tidegate_runtime::pump::Pump;
 use tidegate_runtime::{Carries, Site};
 use tidegate_telemetry::MetricRow;
 
 use crate::config::{deadline_warning, openrtb_settings};
 use crate::extension::{Extension, KnownFamily, Opened};
 
-/// The id space of the holds. The configuration gives no service one that begins so.
-const ID_SPACE: &str = "tidegate.pacer";
-/// How long the ledger keeps what is held for a lease. A lease is settled when its last bid's deadline has passed, also
-/// after a crash; this is for a pacer whose logs are lost for good.
-const HOLD_MS: u64 = 30 * 86_400_000;
+pub(crate) use elsewhere::PacingLedgerKeys;
+
+use elsewhere::{Elsewhere, ledger_elsewhere};
+use here::Here;
+use money::{Decided, HoldOf, Ledger, LedgerMoney};
 
 /// Adds the pacer to a server.
 pub struct Pacing;
@@ -66,6 +68,7 @@ where
     fn open(&self, document: &Document) -> Result<Opened<P>> {
         let keys: PacingKeys = document.section()?;
         let demo: PacingDemoKeys = document.section()?;
+        let ledger = ledger_elsewhere(document)?.map_or(LedgerAt::Here, LedgerAt::Elsewhere);
         let users = Arc::new(FrequencyTable::new(keys.users_max));
         let shared = Shared { live: LiveTable::default(), users: users.clone(), edges: EdgeBidders::default() };
         let rules = plan_rules(&keys);
@@ -83,7 +86,7 @@ where
                 shards: keys.shards,
                 count: ShardCount::Fixed { setting: "pacing.shards" },
             }],
-            room: Box::new(PacerRoom::new(&keys, &demo, LedgerTreasury, BIDDERS_PORT, shared)),
+            room: Box::new(PacerRoom::new(&keys, &demo, ledger, BIDDERS_PORT, shared)),
             http: Some(open_pacer(door)),
             frames: Some(open_pacer_frames(users, rules, sampled)),
         })
@@ -95,104 +98,55 @@ pub(crate) fn plan_rules(keys: &PacingKeys) -> PlanRules {
     PlanRules { account_prefix: keys.account_prefix.clone(), spend_prefix: keys.spend_prefix.clone() }
 }
 
-/// The ledger, before there is a thread that asks it.
-struct LedgerTreasury;
-
-impl<P: Carries<Message>> OpenTreasury<P> for LedgerTreasury {
-    type Treasury = LedgerMoney;
-
-    fn open(self, site: &Site<P>, pump: &mut Pump<P>) -> LedgerMoney {
-        let shards = site.placement().shards(LEDGER);
-        // It asks for no history: there are no cursors to sign.
-        LedgerMoney(pump.client(|me| Router::new(me, shards, CursorKey([0, 0]))))
-    }
+/// Which ledger has the money, before there is a thread that asks it.
+enum LedgerAt {
+    Here,
+    Elsewhere(OtherServer),
 }
 
-/// Money of campaigns in the ledger: a lease is a hold, and its settlement a post of what was spent.
-struct LedgerMoney(EdgeHandle<Router>);
+/// The ledger that has the money.
+enum AnyLedger {
+    Here(Here),
+    Elsewhere(Elsewhere),
+}
 
-impl LedgerMoney {
-    async fn ask(&self, request: Request) -> Result<Vec<Outcome>, String> {
-        let space = IdSpace::new(ID_SPACE).expect("a plain name");
-        match self.0.ask(request.in_space(&space).into()).await {
-            Ok(Reply::Outcomes(outcomes)) => Ok(outcomes),
-            Ok(Reply::Unavailable(why)) => Err(format!("{why:?}")),
-            Ok(other) => unreachable!("holds have outcomes: {other:?}"),
-            Err(unasked) => Err(format!("{unasked:?}")),
+impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
+    type Treasury = LedgerMoney<AnyLedger>;
+
+    fn open(self, site: &Site<P>, pump: &mut Pump<P>) -> LedgerMoney<AnyLedger> {
+        match self {
+            LedgerAt::Here => {
+                let shards = site.placement().shards(LEDGER);
+                // It asks for no history: there are no cursors to sign.
+                let router = pump.client(|me| Router::new(me, shards, CursorKey([0, 0])));
+                LedgerMoney { ledger: AnyLedger::Here(Here(router)), node: 0 }
+            }
+            LedgerAt::Elsewhere(server) => {
+                LedgerMoney { ledger: AnyLedger::Elsewhere(Elsewhere::new(server)), node: node_of(site) }
+            }
         }
     }
 }
 
-impl Treasury for LedgerMoney {
-    async fn hold(&self, money: Vec<Money>) -> Vec<Held> {
-        let holds = money.iter().map(|money| HoldRequest {
-            id: money.hold_id(),
-            debit: money.account.clone(),
-            credit: money.spend.clone(),
-            amount: money.amount.0,
-            expires_in_ms: HOLD_MS,
-            memo: "".into(),
-            code: 0,
-            user_data: "".into(),
-            open_holds_max: u32::MAX,
-        });
-        match self.ask(Request::PlaceHolds(holds.collect())).await {
-            Ok(outcomes) => outcomes.into_iter().map(held).collect(),
-            Err(why) => vec![Held::Unknown(why); money.len()],
+impl Ledger for AnyLedger {
+    async fn place(&self, holds: &[HoldOf<'_>]) -> Result<Vec<Decided>, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.place(holds).await,
+            AnyLedger::Elsewhere(ledger) => ledger.place(holds).await,
         }
     }
 
-    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {
-        let (paid, free): (Vec<_>, Vec<_>) =
-            settlements.iter().enumerate().partition(|(_, settlement)| settlement.spent > BudgetMicros::ZERO);
-        let mut settled = vec![Settled::Done; settlements.len()];
-        if !paid.is_empty() {
-            let posts = paid.iter().map(|(_, Settlement { money, spent })| (money.hold_id(), Some(spent.0)));
-            let outcomes = self.ask(Request::PostHolds(posts.collect())).await;
-            note(&mut settled, &paid, outcomes, posted);
+    async fn post(&self, posts: &[(Box<str>, u64)]) -> Result<Vec<Decided>, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.post(posts).await,
+            AnyLedger::Elsewhere(ledger) => ledger.post(posts).await,
         }
-        if !free.is_empty() {
-            let voids = free.iter().map(|(_, settlement)| settlement.money.hold_id());
-            let outcomes = self.ask(Request::VoidHolds(voids.collect())).await;
-            note(&mut settled, &free, outcomes, voided);
+    }
+
+    async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.void(ids).await,
+            AnyLedger::Elsewhere(ledger) => ledger.void(ids).await,
         }
-        settled
-    }
-}
-
-/// Puts outcomes to where their settlements stand.
-fn note(
-    settled: &mut [Settled],
-    of: &[(usize, &Settlement)],
-    outcomes: Result<Vec<Outcome>, String>,
-    read: fn(Outcome) -> Settled,
-) {
-    match outcomes {
-        Ok(outcomes) => of.iter().zip(outcomes).for_each(|((at, _), outcome)| settled[*at] = read(outcome)),
-        Err(why) => of.iter().for_each(|(at, _)| settled[*at] = Settled::Unknown(why.clone())),
-    }
-}
-
-fn held(outcome: Outcome) -> Held {
-    match outcome.refusal() {
-        None => Held::Done,
-        Some(Refusal::InsufficientFunds { available }) => Held::Insufficient { available: BudgetMicros(available) },
-        Some(refusal) => Held::Refused(refusal.code().to_owned()),
-    }
-}
-
-fn posted(outcome: Outcome) -> Settled {
-    match outcome.refusal() {
-        None => Settled::Done,
-        Some(refusal) => Settled::Refused(refusal.code().to_owned()),
-    }
-}
-
-fn voided(outcome: Outcome) -> Settled {
-    match outcome.refusal() {
-        None => Settled::Done,
-        // It was never held, or is free already.
-        Some(Refusal::HoldNotFound | Refusal::HoldVoided | Refusal::HoldExpired) => Settled::Nothing,
-        Some(refusal) => Settled::Refused(refusal.code().to_owned()),
     }
 }

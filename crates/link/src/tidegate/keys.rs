@@ -5,8 +5,9 @@ use tidegate_config::{Count, Document, FilePath, Flag, Milliseconds, NoDefault, 
 use tidegate_queue::machine::limits::{BATCH_MESSAGES_MAX, LEASE_MS_MAX};
 
 use crate::checks::Checks;
+use crate::server::OtherServer;
 use crate::target::LinkSettings;
-use crate::tls::{Tls, TlsKeys};
+use crate::tls::TlsKeys;
 
 config! {
     /// `[[link]]`
@@ -41,13 +42,9 @@ pub struct TidegateLink {
     /// What all links are told.
     pub link: LinkSettings,
     /// The other server.
-    pub address: Box<str>,
+    pub server: OtherServer,
     /// The queue there.
     pub to: Box<str>,
-    /// What is shown to the other server.
-    pub token: Box<str>,
-    /// How it is encrypted.
-    pub tls: Option<Tls>,
     /// Messages at once.
     pub batch: usize,
 }
@@ -62,9 +59,9 @@ pub fn links(document: &Document) -> Result<Vec<TidegateLink>> {
         row.address("address", &keys.address)?;
         let LinkKeys { tls, ca_file, cert_file, key_file, server_name, .. } = keys;
         let tls = TlsKeys { tls, ca_file, cert_file, key_file, server_name }.settled(&row, &keys.address)?;
+        let token = row.required_secret("token", keys.token, keys.token_file)?;
         Ok(TidegateLink {
-            tls,
-            token: row.required_secret("token", keys.token, keys.token_file)?,
+            server: OtherServer { address: keys.address, token, tls },
             link: LinkSettings {
                 kind: "link",
                 name: keys.name,
@@ -72,7 +69,6 @@ pub fn links(document: &Document) -> Result<Vec<TidegateLink>> {
                 lease_ms: keys.lease_ms,
                 pause_max_ms: keys.pause_max_ms,
             },
-            address: keys.address,
             to: keys.to,
             batch: keys.batch,
         })

@@ -11,8 +11,8 @@ use tidegate_wire::queue as wire;
 
 use super::Exchange;
 use crate::identity::id_of;
+use crate::server::why_of;
 use crate::target::Fate;
-use crate::tls;
 
 /// The other server, as long as the connection lasts.
 pub struct Remote<E>(pub E);
@@ -48,15 +48,6 @@ impl From<ClientError> for NotTaken {
             _ => Cause::Over,
         };
         NotTaken { why: why_of(&error), cause }
-    }
-}
-
-/// Why a request failed, for an operator.
-pub fn why_of(error: &ClientError) -> String {
-    match error {
-        ClientError::Io(error) => format!("the connection failed: {}", tls::why(error)),
-        ClientError::Tls(error) => tls::why_of(error),
-        other => other.to_string(),
     }
 }
 

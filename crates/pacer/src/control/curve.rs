@@ -9,7 +9,7 @@
 //! while requests come. Of slots in which nobody asked there is none. What is still to come is not stored but follows
 //! from [`Planned`], so that a change of ten thousand plans costs nothing here.
 //!
-//! It lives as long as the process, from the first request of the day to the first of the next one, and takes 2.6 KB.
+//! It lives from the first request of the day to the first of the next one, and takes 2.6 KB.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Planned {
 
 impl DayCurve {
     /// Of a span that has not ended, with no points yet.
-    pub(super) fn new(span: Horizon) -> DayCurve {
+    pub fn new(span: Horizon) -> DayCurve {
         assert!(span.begins < span.ends, "a day has a length");
         DayCurve { span, points: Box::new([None; SLOTS + 1]) }
     }
@@ -89,6 +89,11 @@ impl DayCurve {
     pub(super) fn take(&mut self, now: TimeMs, point: Point) {
         let slot = self.slot_of(now);
         self.points[slot].get_or_insert(point);
+    }
+
+    /// Puts the point of a slot.
+    pub fn put(&mut self, slot: usize, point: Point) {
+        self.points[slot] = Some(point);
     }
 
     fn slot_of(&self, now: TimeMs) -> usize {

@@ -151,11 +151,11 @@ pub struct Money {
 }
 
 impl Money {
-    /// The id of its hold: a ULID of the time at which the lease was opened, and of the lease. An id with time in it is
-    /// found without a look at old ones.
-    pub fn hold_id(&self) -> Box<str> {
+    /// The id of its hold: a ULID of the time at which the lease was opened, of `node`, and of the lease. An id with
+    /// time in it is found without a look at old ones. Nodes whose holds share a space of ids have different numbers.
+    pub fn hold_id(&self, node: u16) -> Box<str> {
         const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-        let bits = u128::from(self.opened.0) << 80 | u128::from(self.lease.0);
+        let bits = u128::from(self.opened.0) << 80 | u128::from(node) << 64 | u128::from(self.lease.0);
         (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (5 * digit)) as usize & 31])).collect::<String>().into()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 
 use super::curve::{DayCurve, Planned, Point};
+use super::learned::Profile;
 use super::tracked::Tracked;
 use crate::decisions::DecisionLog;
 use crate::machine::Spending;
@@ -81,6 +82,17 @@ impl Default for DayProfile {
 }
 
 impl DayProfile {
+    /// What an earlier process has learned.
+    pub fn of(Profile { weights, now }: Profile) -> DayProfile {
+        let (quarter, requests) = now.map_or((None, 0.0), |(quarter, requests)| (Some(quarter), requests));
+        DayProfile { weights, day: Arc::new(Day::new(&weights)), quarter, requests }
+    }
+
+    /// What is known of it.
+    pub fn learned(&self) -> Profile {
+        Profile { weights: self.weights, now: self.quarter.map(|quarter| (quarter, self.requests)) }
+    }
+
     pub fn count(&mut self, requests: u64, now: TimeMs) {
         let quarter = (now.0 / QUARTER_MS) as usize % QUARTERS;
         if self.quarter != Some(quarter) {

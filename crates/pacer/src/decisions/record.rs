@@ -8,30 +8,20 @@
 
 use std::sync::Arc;
 
-use tidegate_journal::Position;
-use tidegate_journal::group::record_checksum;
 use tidegate_machines::TimeMs;
 use tidegate_shard::form::{self, Malformed};
 
 use crate::bidder::{BidRequest, NoBid, Sample, Seen};
 use crate::control::Stopped;
+use crate::frame::{self, HEAD_BYTES, Payloads};
 use crate::machine::LeaseId;
-use crate::machine::codec::{Reader, put_bytes, put_number};
+use crate::machine::codec::{Reader, put_bytes, put_float, put_number};
 use crate::plan::Plan;
 use crate::strategy::{Day, Horizon, Memory, QUARTERS, Throttle};
 use crate::units::{BudgetMicros, PriceMicros};
 
 /// What a file begins with: its name, and its layout.
-pub const HEAD: [u8; 16] = {
-    let mut head = *b"tgpacdec\0\0\0\0\0\0\0\0";
-    head[8] = LAYOUT;
-    head
-};
-const LAYOUT: u8 = 1;
-/// Bytes before a payload.
-const RECORD_HEAD_BYTES: usize = 8;
-/// Bytes of a payload at most: a plan has some thousands.
-const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+pub const HEAD: [u8; HEAD_BYTES] = frame::head(*b"tgpacdec", 1);
 
 /// One record.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,13 +183,7 @@ impl Record {
 
     /// Appends the record to what a file has from `place` on.
     pub fn append(&self, into: &mut Vec<u8>, place: u64) {
-        let begins = into.len();
-        into.extend_from_slice(&[0; RECORD_HEAD_BYTES]);
-        self.encode(into);
-        let payload = &into[begins + RECORD_HEAD_BYTES..];
-        let (length, checksum) = (payload.len() as u32, record_checksum(Position(place + begins as u64), payload));
-        into[begins..begins + 4].copy_from_slice(&length.to_le_bytes());
-        into[begins + 4..begins + RECORD_HEAD_BYTES].copy_from_slice(&checksum.to_le_bytes());
+        frame::append(into, place, |into| self.encode(into));
     }
 
     /// Appends the payload.
@@ -266,7 +250,7 @@ impl Record {
                 let number = reader.small()?;
                 let mut shares = [0.0; QUARTERS + 1];
                 for share in &mut shares {
-                    *share = float(&mut reader)?;
+                    *share = reader.float()?;
                 }
                 Recorded::Profile { number, day: Arc::new(Day::of_shares(shares).ok_or(Malformed)?) }
             }
@@ -317,10 +301,10 @@ impl Throttling {
         let mut money = || reader.number().map(BudgetMicros);
         let (budget, spent, reserved) = (money()?, money()?, money()?);
         let since_ms = reader.number()?;
-        let (requests_per_s, win_rate, win_price) = (float(reader)?, float(reader)?, float(reader)?);
-        let memory = memory(reader)?;
-        let (share, shade) = (float(reader)?, float(reader)?);
-        let answer = Answer { share, shade, memory: self::memory(reader)? };
+        let (requests_per_s, win_rate, win_price) = (reader.float()?, reader.float()?, reader.float()?);
+        let memory = reader.memory()?;
+        let (share, shade) = (reader.float()?, reader.float()?);
+        let answer = Answer { share, shade, memory: reader.memory()? };
         let asked = Asked { horizon, budget, spent, reserved, requests_per_s, win_rate, win_price, since_ms, memory };
         Ok(Throttling { number, asked, answer })
     }
@@ -375,45 +359,22 @@ fn decode_sample(reader: &mut Reader<'_>, now: TimeMs) -> Result<Sample, Malform
     Ok(Sample { request, version, seen, may_see, answer })
 }
 
-fn put_float(into: &mut Vec<u8>, number: f64) {
-    into.extend_from_slice(&number.to_bits().to_le_bytes());
-}
-
-/// A number that is one: strategies are asked and answer nothing else.
-fn float(reader: &mut Reader<'_>) -> Result<f64, Malformed> {
-    let number = f64::from_bits(u64::from_le_bytes(reader.eight()?));
-    if number.is_finite() { Ok(number) } else { Err(Malformed) }
-}
-
-fn memory(reader: &mut Reader<'_>) -> Result<Memory, Malformed> {
-    let mut memory = Memory::default();
-    for number in &mut memory.0 {
-        *number = float(reader)?;
-    }
-    Ok(memory)
-}
-
 fn worker(reader: &mut Reader<'_>) -> Result<u16, Malformed> {
     reader.small()?.try_into().map_err(|_| Malformed)
 }
 
 /// The records of a file, in their order. One that is torn or damaged ends before the first record that is not whole.
-pub struct Records<'a> {
-    file: &'a [u8],
-    rest: &'a [u8],
-}
+pub struct Records<'a>(Payloads<'a>);
 
 /// Begins to read a file; `None` if it is no such file.
 pub fn read_records(file: &[u8]) -> Option<Records<'_>> {
-    // A crash may have torn the head, too.
-    let rest = if HEAD.starts_with(file) { &[] } else { file.strip_prefix(&HEAD)? };
-    Some(Records { file, rest })
+    Payloads::of(file, &HEAD).map(Records)
 }
 
 impl Records<'_> {
     /// Bytes that are not read. Behind the last record, how many bytes of the file nobody can read.
     pub fn unread_bytes(&self) -> usize {
-        self.rest.len()
+        self.0.unread_bytes()
     }
 }
 
@@ -421,16 +382,6 @@ impl Iterator for Records<'_> {
     type Item = Record;
 
     fn next(&mut self) -> Option<Record> {
-        let place = self.file.len() - self.rest.len();
-        let (head, behind) = self.rest.split_first_chunk::<RECORD_HEAD_BYTES>()?;
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let checksum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-        let (payload, behind) = behind.split_at_checked(length).filter(|_| length <= PAYLOAD_BYTES_MAX)?;
-        if record_checksum(Position(place as u64), payload) != checksum {
-            return None;
-        }
-        let record = Record::decode(payload).ok()?;
-        self.rest = behind;
-        Some(record)
+        self.0.next(Record::decode)
     }
 }

@@ -2,6 +2,8 @@
 
 use tidegate_shard::form::Malformed;
 
+use crate::strategy::Memory;
+
 /// Appends a number.
 pub(crate) fn put_number(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -15,6 +17,11 @@ pub(crate) fn put_number(into: &mut Vec<u8>, mut number: u64) {
 pub(crate) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     put_number(into, bytes.len() as u64);
     into.extend_from_slice(bytes);
+}
+
+/// Appends a floating point number.
+pub(crate) fn put_float(into: &mut Vec<u8>, number: f64) {
+    into.extend_from_slice(&number.to_bits().to_le_bytes());
 }
 
 /// Reads what the functions above append.
@@ -55,6 +62,21 @@ impl<'a> Reader<'a> {
 
     pub fn small(&mut self) -> Result<u32, Malformed> {
         self.number()?.try_into().map_err(|_| Malformed)
+    }
+
+    /// A number that is one, and finite: strategies are asked and answer nothing else.
+    pub fn float(&mut self) -> Result<f64, Malformed> {
+        let number = f64::from_bits(u64::from_le_bytes(self.eight()?));
+        if number.is_finite() { Ok(number) } else { Err(Malformed) }
+    }
+
+    /// What a strategy remembers.
+    pub fn memory(&mut self) -> Result<Memory, Malformed> {
+        let mut memory = Memory::default();
+        for number in &mut memory.0 {
+            *number = self.float()?;
+        }
+        Ok(memory)
     }
 
     pub fn is(&mut self) -> Result<bool, Malformed> {

@@ -1,4 +1,4 @@
-//! The ledger as pacers see it: accounts, and holds whose ids each node has for itself.
+//! The ledger as pacers see it: accounts, and holds of several nodes in one space of ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,12 @@ use tidegate_pacer::keeper::{Held, Settled};
 use tidegate_pacer::machine::LeaseId;
 use tidegate_pacer::units::BudgetMicros;
 
-/// Names a hold: the node, as its id space does, and the id.
-type HoldId = (usize, Box<str>);
+/// Names a hold.
+type HoldId = Box<str>;
 
 /// Money that is held.
 struct Hold {
+    node: usize,
     lease: LeaseId,
     account: Box<str>,
     spend: Box<str>,
@@ -47,7 +48,7 @@ impl Bank {
 
     /// The leases of a node whose money is held.
     pub fn leases(&self, node: usize) -> BTreeSet<LeaseId> {
-        self.holds.iter().filter(|((of, _), _)| *of == node).map(|(_, hold)| hold.lease).collect()
+        self.holds.values().filter(|hold| hold.node == node).map(|hold| hold.lease).collect()
     }
 
     /// How many holds were settled.
@@ -62,7 +63,7 @@ impl Bank {
 
     /// Holds money.
     pub fn hold(&mut self, node: usize, money: &Money) -> Held {
-        let id = (node, money.hold_id());
+        let id = money.hold_id(number(node));
         if self.holds.contains_key(&id) || self.over.contains_key(&id) {
             return Held::Done;
         }
@@ -71,17 +72,17 @@ impl Bank {
             return Held::Insufficient { available: BudgetMicros(available) };
         }
         let Money { lease, account, spend, amount, .. } = money.clone();
-        self.holds.insert(id, Hold { lease, account, spend, amount: amount.0 });
+        self.holds.insert(id, Hold { node, lease, account, spend, amount: amount.0 });
         Held::Done
     }
 
     /// Pays what was spent and gives back the rest.
     pub fn settle(&mut self, node: usize, settlement: &Settlement) -> Settled {
-        let (id, spent) = ((node, settlement.money.hold_id()), settlement.spent.0);
+        let (id, spent) = (settlement.money.hold_id(number(node)), settlement.spent.0);
         if let Some(paid) = self.over.get(&id) {
             return if *paid == spent { Settled::Done } else { Settled::Refused("hold_posted".to_owned()) };
         }
-        let Some(Hold { lease, account, spend, amount }) = self.holds.remove(&id) else {
+        let Some(Hold { lease, account, spend, amount, .. }) = self.holds.remove(&id) else {
             return if spent == 0 { Settled::Nothing } else { Settled::Refused("hold_not_found".to_owned()) };
         };
         assert!(spent <= amount, "a lease spends no more than is held");
@@ -100,4 +101,9 @@ impl Bank {
         }
         Ok(())
     }
+}
+
+/// By which the ids of a node's holds are other ones than those of others.
+fn number(node: usize) -> u16 {
+    u16::try_from(node).expect("there are few nodes")
 }

@@ -78,6 +78,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_link::RuleKeys::SECTIONS,
     tidegate_pacer::limits::PacingKeys::SECTIONS,
     tidegate_pacer::limits::PacingDemoKeys::SECTIONS,
+    crate::pacing::PacingLedgerKeys::SECTIONS,
     openrtb::OpenRtbKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,

@@ -91,7 +91,7 @@ pub fn bid(http: &mut Http<TcpStream>, number: u64) -> Value {
     })
 }
 
-fn win(http: &mut Http<TcpStream>, bid: &Value, price: u64) -> String {
+pub fn win(http: &mut Http<TcpStream>, bid: &Value, price: u64) -> String {
     let wins = json!({"wins": [{"token": bid["token"], "price_micros": price}]});
     ok(http.post("/v1/wins", &wins))["outcomes"][0].as_str().expect("a word").to_owned()
 }
@@ -103,12 +103,12 @@ fn lose(http: &mut Http<TcpStream>, bids: &[Value]) -> Vec<String> {
     outcomes.map(|outcome| outcome.as_str().expect("a word").to_owned()).collect()
 }
 
-fn balance(http: &mut Http<TcpStream>, account: &str) -> (u64, u64) {
+pub fn balance(http: &mut Http<TcpStream>, account: &str) -> (u64, u64) {
     let account = ok(http.get(&format!("/v1/accounts/{account}")));
     (account["balance"].as_u64().expect("a number"), account["held"].as_u64().expect("a number"))
 }
 
-fn campaign(http: &mut Http<TcpStream>, id: &str) -> Value {
+pub fn campaign(http: &mut Http<TcpStream>, id: &str) -> Value {
     ok(http.get(&format!("/v1/campaigns/{id}")))
 }
 
@@ -516,5 +516,37 @@ fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
     wait_for("it is gone", || (http.get("/v1/campaigns/hats").ok()?.status == 404).then_some(()));
     assert_eq!(change(&mut planner, |frame| encode_end_campaign(frame, 6, "hats")), refused("campaign_not_found"));
     assert_eq!(balance(&mut http, "spend:hats"), (900, 0));
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn what_was_learned_of_a_day_survives_a_restart_and_a_kill_and_is_learned_anew_if_its_file_is_damaged() {
+    let folder = folder();
+    let settings = settings(folder.path());
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({"strategy": {"name": "even"}}));
+    bid(&mut http, number);
+    let drawn = |server: &Server| {
+        let mut http = connect(server);
+        wait_for("the day has a curve", || {
+            let curve = ok(http.get("/v1/campaigns/shoes?curve=true"))["curve"].clone();
+            curve.is_object().then(|| ["begins_ms", "ends_ms", "spent_micros"].map(|field| curve[field].clone()))
+        })
+    };
+    let curve = drawn(&server);
+    assert!(curve[2].as_array().is_some_and(|spent| spent.iter().any(Value::is_number)), "{curve:?}");
+    assert!(server.terminate().status.success());
+    let server = Server::start(&settings);
+    assert_eq!(drawn(&server), curve);
+    server.kill();
+    let server = Server::start(&settings);
+    assert_eq!(drawn(&server), curve);
+    assert!(server.terminate().status.success());
+    std::fs::write(folder.path().join("data/pacer-learned"), "what is this?").expect("there is room");
+    let server = Server::start(&settings);
+    server.says("it is learned anew");
+    assert_eq!(ok(connect(&server).get("/v1/campaigns/shoes?curve=true"))["curve"], Value::Null);
     assert!(server.terminate().status.success());
 }

@@ -1,0 +1,99 @@
+//! The file of what was learned of campaigns: `DATA/pacer-learned`, written as a whole every few minutes and at the
+//! end, read at the next start.
+//!
+//! Promise: bidding never waits for it, and what is wrong with it is said and costs nothing but what was learned.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::control::{Control, LEARNED_HEAD, Learned, read_learned};
+
+/// Campaigns that are looked at without a pause.
+const CAMPAIGNS_AT_ONCE: usize = 100;
+/// Such a pause.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(crate) struct LearnedFile {
+    path: PathBuf,
+    /// Held by who writes.
+    writing: Arc<Mutex<()>>,
+}
+
+impl LearnedFile {
+    /// Of a data directory.
+    pub fn of(data: &Path) -> LearnedFile {
+        LearnedFile { path: data.join("pacer-learned"), writing: Arc::default() }
+    }
+
+    /// What an earlier process has learned.
+    pub fn read(&self) -> Vec<Learned> {
+        let bytes = match fs::metadata(&self.path) {
+            // To read a pipe would wait for ever.
+            Ok(of) if !of.is_file() => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+            Ok(_) => fs::read(&self.path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+            Err(error) => Err(error),
+        };
+        let learned = bytes.and_then(|bytes| match read_learned(&bytes) {
+            Some(learned) => Ok(learned.collect()),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "no file of a layout that this program knows")),
+        });
+        learned.unwrap_or_else(|error| {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "what was learned of campaigns' days is not known; it is learned anew");
+            Vec::new()
+        })
+    }
+
+    /// Puts the file in the place of the one before.
+    pub fn write(&self, bytes: &[u8]) {
+        if let Err(error) = self.try_write(bytes) {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "what was learned of campaigns' days is not saved; bidding goes on");
+        }
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<()> {
+        let _alone = self.writing.lock().expect("nobody panics with it");
+        let unfinished = self.path.with_extension("unfinished");
+        let mut file = File::create(&unfinished)?;
+        let written =
+            file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, &self.path));
+        if written.is_err() {
+            // It would keep room that the journals need.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written
+    }
+}
+
+/// The bytes of a file of all that is known now.
+pub(crate) fn all(control: &Control) -> Vec<u8> {
+    let mut file = LEARNED_HEAD.to_vec();
+    append(control, 0, usize::MAX, &mut file);
+    file
+}
+
+/// The same, gathered in parts: nobody waits for all of ten thousand campaigns.
+pub(crate) async fn gathered(control: &RefCell<Control>) -> Vec<u8> {
+    let mut file = LEARNED_HEAD.to_vec();
+    let mut from = Some(0);
+    while let Some(number) = from {
+        from = append(&control.borrow(), number, CAMPAIGNS_AT_ONCE, &mut file);
+        tokio::time::sleep(PAUSE).await;
+    }
+    file
+}
+
+/// Appends what was learned of campaigns from this number on. Returns with which one to go on.
+fn append(control: &Control, from: u32, limit: usize, file: &mut Vec<u8>) -> Option<u32> {
+    let (learned, next) = control.learned(from, limit);
+    learned.iter().for_each(|learned| learned.append(file));
+    next
+}

@@ -1,0 +1,192 @@
+//! The ledger of another server, over its binary port.
+//!
+//! Promise: a request whose answer is lost is asked again with the same ids, so nothing is held or paid twice. While
+//! the other server is away, no lease is opened, and bids end with those that there are.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
+use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
+use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
+
+use super::money::{Decided, HOLD_MS, HoldOf, Ledger, Refused};
+
+config! {
+    /// `[pacing.ledger]`.
+    pub struct PacingLedgerKeys in "pacing.ledger" {
+        address: Optional<Text> = NoDefault, .., restart,
+            "binary port of the server whose ledger has the money of campaigns, as HOST:PORT; without it, that of this \
+             server has it. Several servers can spend the money of one account: none of them more than there is";
+        token: Optional<Text> = NoDefault, .., restart,
+            "token of a service there that may hold money of the accounts behind pacing.account_prefix for those \
+             behind pacing.spend_prefix; only for development";
+        token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token";
+        tls: Flag = false, .., restart, "whether the binary port of the other server speaks TLS";
+        ca_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the authorities that sign its certificate; without it, those that this machine trusts";
+        cert_file: Optional<FilePath> = NoDefault, .., restart,
+            "PEM file of the certificate that is shown there, if one is wanted";
+        key_file: Optional<FilePath> = NoDefault, .., restart, "PEM file of its key";
+        server_name: Optional<Text> = NoDefault, .., restart,
+            "for whom the other server's certificate is; without it, for the host of the address";
+    }
+}
+
+/// A lease lasts for about a second, so nobody waits long for another one.
+const TIMEOUTS: Timeouts =
+    Timeouts { connect: Duration::from_secs(2), read: Duration::from_secs(5), write: Duration::from_secs(5) };
+/// After a failure, it is tried again then.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Holds of one request: small enough for a server that takes fewer than most.
+const BATCH: usize = 1_000;
+
+/// The other server, if the configuration names one.
+pub fn ledger_elsewhere(document: &Document) -> Result<Option<OtherServer>> {
+    let keys: PacingLedgerKeys = document.section()?;
+    let PacingLedgerKeys { address, token, token_file, tls, ca_file, cert_file, key_file, server_name } = keys;
+    let written = [
+        ("token", token.is_some()),
+        ("token_file", token_file.is_some()),
+        ("tls", tls),
+        ("ca_file", ca_file.is_some()),
+        ("cert_file", cert_file.is_some()),
+        ("key_file", key_file.is_some()),
+        ("server_name", server_name.is_some()),
+    ];
+    let Some(address) = address else {
+        return match written.into_iter().find(|(_, is_written)| *is_written) {
+            Some((key, _)) => Err(document
+                .error_at(
+                    &format!("pacing.ledger.{key}"),
+                    format!("pacing.ledger.{key}: it is of use only with address"),
+                )
+                .into()),
+            None => Ok(None),
+        };
+    };
+    let tls = TlsKeys { tls, ca_file, cert_file, key_file, server_name };
+    ServerKeys { address, token, token_file, tls }.settled(document, "pacing.ledger").map(Some)
+}
+
+/// The ledger of another server. For one thread.
+pub struct Elsewhere {
+    server: Arc<OtherServer>,
+    /// `None` while it is used, and before the first request.
+    open: RefCell<Option<Connected>>,
+    failed: Cell<Option<Instant>>,
+}
+
+/// What is asked.
+enum Asked {
+    Place(Vec<OwnedHold>),
+    Post(Vec<(Box<str>, u64)>),
+    Void(Vec<Box<str>>),
+}
+
+struct OwnedHold {
+    id: Box<str>,
+    debit: Box<str>,
+    credit: Box<str>,
+    amount: u64,
+}
+
+impl Elsewhere {
+    /// Of this server. It connects when it is asked for something.
+    pub fn new(server: OtherServer) -> Elsewhere {
+        server.warn_if_open("pacing.ledger");
+        Elsewhere { server: Arc::new(server), open: RefCell::default(), failed: Cell::default() }
+    }
+
+    async fn ask(&self, asked: Asked) -> Result<Vec<Decided>, String> {
+        if self.failed.get().is_some_and(|at| at.elapsed() < AGAIN) {
+            return Err(format!("{} is away", self.server.address));
+        }
+        let (open, server) = (self.open.take(), self.server.clone());
+        let exchange = move || {
+            let mut connected = match open {
+                Some(connected) => connected,
+                None => server.connect(TIMEOUTS).map_err(|error| server.why(&error))?,
+            };
+            let outcomes = asked.over(&mut connected).map_err(|error| server.why(&error))?;
+            Ok((connected, outcomes))
+        };
+        let exchanged =
+            tokio::task::spawn_blocking(exchange).await.expect("the client of the binary port does not panic");
+        self.failed.set(exchanged.is_err().then(Instant::now));
+        let (connected, outcomes) =
+            exchanged.map_err(|why: String| format!("{}, which has the ledger: {why}", self.server.address))?;
+        self.open.replace(Some(connected));
+        Ok(outcomes.into_iter().map(decided).collect())
+    }
+}
+
+impl Asked {
+    fn over(&self, server: &mut Connected) -> Result<Vec<Outcome>, ClientError> {
+        match self {
+            Asked::Place(holds) => in_batches(holds, |holds| {
+                let holds: Vec<_> = holds.iter().map(OwnedHold::as_wire).collect();
+                server.holds(&holds)
+            }),
+            Asked::Post(posts) => in_batches(posts, |posts| {
+                let posts: Vec<_> = posts.iter().map(|(id, amount)| (&**id, Some(*amount))).collect();
+                server.posts(&posts)
+            }),
+            Asked::Void(ids) => in_batches(ids, |ids| {
+                let ids: Vec<_> = ids.iter().map(|id| &**id).collect();
+                server.voids(&ids)
+            }),
+        }
+    }
+}
+
+/// Asks for the items in parts.
+fn in_batches<T>(
+    items: &[T],
+    mut ask: impl FnMut(&[T]) -> Result<Vec<Outcome>, ClientError>,
+) -> Result<Vec<Outcome>, ClientError> {
+    let mut all = Vec::with_capacity(items.len());
+    for batch in items.chunks(BATCH) {
+        all.extend(ask(batch)?);
+    }
+    Ok(all)
+}
+
+impl OwnedHold {
+    fn as_wire(&self) -> Hold<'_> {
+        let OwnedHold { id, debit, credit, amount } = self;
+        Hold {
+            transfer: Transfer { id, debit, credit, amount: *amount, ..Transfer::default() },
+            expires_in_ms: HOLD_MS,
+        }
+    }
+}
+
+impl Ledger for Elsewhere {
+    async fn place(&self, holds: &[HoldOf<'_>]) -> Result<Vec<Decided>, String> {
+        let holds = holds.iter().map(|HoldOf { id, money }| OwnedHold {
+            id: id.clone(),
+            debit: money.account.clone(),
+            credit: money.spend.clone(),
+            amount: money.amount.0,
+        });
+        self.ask(Asked::Place(holds.collect())).await
+    }
+
+    async fn post(&self, posts: &[(Box<str>, u64)]) -> Result<Vec<Decided>, String> {
+        self.ask(Asked::Post(posts.to_vec())).await
+    }
+
+    async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
+        self.ask(Asked::Void(ids.to_vec())).await
+    }
+}
+
+fn decided(outcome: Outcome) -> Decided {
+    match outcome {
+        Outcome::Applied | Outcome::Duplicate => Ok(()),
+        Outcome::Refused { code, available, .. } => Err(Refused { code, available }),
+    }
+}

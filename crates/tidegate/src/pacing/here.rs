@@ -1,0 +1,57 @@
+//! The ledger of this server.
+
+use tidegate_ledger::message::{HoldRequest, Reply, Request};
+use tidegate_ledger::router::Router;
+use tidegate_machines::ledger::{IdSpace, Outcome, Refusal};
+use tidegate_runtime::pump::EdgeHandle;
+
+use super::money::{Decided, HOLD_MS, HoldOf, Ledger, Refused};
+
+/// The id space of the holds. The configuration gives no service one that begins so.
+const ID_SPACE: &str = "tidegate.pacer";
+
+/// The ledger of this server.
+pub struct Here(pub EdgeHandle<Router>);
+
+impl Here {
+    async fn ask(&self, request: Request) -> Result<Vec<Decided>, String> {
+        let space = IdSpace::new(ID_SPACE).expect("a plain name");
+        match self.0.ask(request.in_space(&space).into()).await {
+            Ok(Reply::Outcomes(outcomes)) => Ok(outcomes.into_iter().map(decided).collect()),
+            Ok(Reply::Unavailable(why)) => Err(format!("{why:?}")),
+            Ok(other) => unreachable!("holds have outcomes: {other:?}"),
+            Err(unasked) => Err(format!("{unasked:?}")),
+        }
+    }
+}
+
+impl Ledger for Here {
+    async fn place(&self, holds: &[HoldOf<'_>]) -> Result<Vec<Decided>, String> {
+        let holds = holds.iter().map(|HoldOf { id, money }| HoldRequest {
+            id: id.clone(),
+            debit: money.account.clone(),
+            credit: money.spend.clone(),
+            amount: money.amount.0,
+            expires_in_ms: HOLD_MS,
+            memo: "".into(),
+            code: 0,
+            user_data: "".into(),
+            open_holds_max: u32::MAX,
+        });
+        self.ask(Request::PlaceHolds(holds.collect())).await
+    }
+
+    async fn post(&self, posts: &[(Box<str>, u64)]) -> Result<Vec<Decided>, String> {
+        self.ask(Request::PostHolds(posts.iter().map(|(id, amount)| (id.clone(), Some(*amount))).collect())).await
+    }
+
+    async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
+        self.ask(Request::VoidHolds(ids.to_vec())).await
+    }
+}
+
+fn decided(outcome: Outcome) -> Decided {
+    let Some(refusal) = outcome.refusal() else { return Ok(()) };
+    let available = if let Refusal::InsufficientFunds { available } = refusal { available } else { 0 };
+    Err(Refused { code: refusal.code().to_owned(), available })
+}

@@ -1,0 +1,114 @@
+//! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
+
+use tidegate_pacer::control::{Money, Settlement};
+use tidegate_pacer::keeper::{Held, Settled, Treasury};
+use tidegate_pacer::units::BudgetMicros;
+
+/// How long the ledger keeps what is held for a lease. A lease is settled when its last bid's deadline has passed, also
+/// after a crash; this is for a pacer whose logs are lost for good.
+pub const HOLD_MS: u64 = 30 * 86_400_000;
+
+/// What a ledger says of one hold: nothing is wrong with it, now or when it was asked for before, or why it refuses.
+pub type Decided = Result<(), Refused>;
+
+/// Why a ledger refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The stable name.
+    pub code: String,
+    /// Of `insufficient_funds`: what there was.
+    pub available: u64,
+}
+
+/// A ledger that is asked for holds. What it says is in the order of what is asked; an error says why it is not known
+/// whether anything was done.
+pub trait Ledger {
+    /// Holds money.
+    fn place(&self, holds: &[HoldOf<'_>]) -> impl Future<Output = Result<Vec<Decided>, String>>;
+
+    /// Pays so much of holds.
+    fn post(&self, posts: &[(Box<str>, u64)]) -> impl Future<Output = Result<Vec<Decided>, String>>;
+
+    /// Gives back holds.
+    fn void(&self, ids: &[Box<str>]) -> impl Future<Output = Result<Vec<Decided>, String>>;
+}
+
+/// A hold of a lease's money.
+pub struct HoldOf<'a> {
+    /// Its id.
+    pub id: Box<str>,
+    /// What it is of.
+    pub money: &'a Money,
+}
+
+/// A ledger as the pacer sees it.
+pub struct LedgerMoney<L> {
+    /// The ledger.
+    pub ledger: L,
+    /// By which the holds of this node differ from those of others.
+    pub node: u16,
+}
+
+impl<L: Ledger> Treasury for LedgerMoney<L> {
+    async fn hold(&self, money: Vec<Money>) -> Vec<Held> {
+        let holds: Vec<_> = money.iter().map(|money| HoldOf { id: money.hold_id(self.node), money }).collect();
+        match self.ledger.place(&holds).await {
+            Ok(decided) => decided.into_iter().map(held).collect(),
+            Err(why) => vec![Held::Unknown(why); money.len()],
+        }
+    }
+
+    async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {
+        let (paid, free): (Vec<_>, Vec<_>) =
+            settlements.iter().enumerate().partition(|(_, settlement)| settlement.spent > BudgetMicros::ZERO);
+        let id = |settlement: &Settlement| settlement.money.hold_id(self.node);
+        let mut settled = vec![Settled::Done; settlements.len()];
+        if !paid.is_empty() {
+            let posts: Vec<_> = paid.iter().map(|(_, settlement)| (id(settlement), settlement.spent.0)).collect();
+            note(&mut settled, &paid, self.ledger.post(&posts).await, posted);
+        }
+        if !free.is_empty() {
+            let voids: Vec<_> = free.iter().map(|(_, settlement)| id(settlement)).collect();
+            note(&mut settled, &free, self.ledger.void(&voids).await, voided);
+        }
+        settled
+    }
+}
+
+/// Puts what was decided to where its settlement stands.
+fn note(
+    settled: &mut [Settled],
+    of: &[(usize, &Settlement)],
+    decided: Result<Vec<Decided>, String>,
+    read: fn(Decided) -> Settled,
+) {
+    match decided {
+        Ok(decided) => of.iter().zip(decided).for_each(|((at, _), decided)| settled[*at] = read(decided)),
+        Err(why) => of.iter().for_each(|(at, _)| settled[*at] = Settled::Unknown(why.clone())),
+    }
+}
+
+fn held(decided: Decided) -> Held {
+    match decided {
+        Ok(()) => Held::Done,
+        Err(Refused { code, available }) if code == "insufficient_funds" => {
+            Held::Insufficient { available: BudgetMicros(available) }
+        }
+        Err(Refused { code, .. }) => Held::Refused(code),
+    }
+}
+
+fn posted(decided: Decided) -> Settled {
+    decided.map_or_else(|Refused { code, .. }| Settled::Refused(code), |()| Settled::Done)
+}
+
+fn voided(decided: Decided) -> Settled {
+    match decided {
+        Ok(()) => Settled::Done,
+        // It was never held, or is free already.
+        Err(Refused { code, .. }) if ["hold_not_found", "hold_voided", "hold_expired"].contains(&&*code) => {
+            Settled::Nothing
+        }
+        Err(Refused { code, .. }) => Settled::Refused(code),
+    }
+}

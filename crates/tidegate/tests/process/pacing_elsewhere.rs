@@ -1,0 +1,139 @@
+//! Pacers of several servers that spend the money of one account in the ledger of another server.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
+use crate::services::{ok, said};
+use crate::{Server, Settings, audit, folder, wait_for};
+
+/// What the account has: four wins.
+const FUNDS: u64 = 4_000;
+const PRICE: u64 = 1_000;
+const TOKEN: &str = "a-token-of-pacers";
+
+/// A loopback address at which nobody listens.
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free")
+}
+
+fn settings_of(folder: &Path, name: &str, sections: String) -> Settings {
+    let root = folder.join(name);
+    std::fs::create_dir_all(&root).expect("the folder is there");
+    Settings { sections, ..Settings::new(&root) }
+}
+
+/// The server that has the ledger.
+fn ledger(folder: &Path, binary: SocketAddr) -> Settings {
+    let service = format!(
+        "[[service]]\nname = \"pacers\"\ntoken = \"{TOKEN}\"\ngrants = [\"debit:campaign:*\", \"credit:spend:*\"]\n"
+    );
+    Settings { binary: binary.to_string(), ..settings_of(folder, "ledger", service) }
+}
+
+/// A server that has a pacer.
+fn pacer(folder: &Path, name: &str, ledger: SocketAddr, token: &str) -> Settings {
+    let pacing = "[pacing]\nlease_ms = 200\nwin_deadline_ms = 1000\n";
+    settings_of(folder, name, format!("{pacing}\n[pacing.ledger]\naddress = \"{ledger}\"\ntoken = \"{token}\"\n"))
+}
+
+fn stopped(http: &mut Http<TcpStream>) -> Value {
+    campaign(http, "shoes")["stopped"].clone()
+}
+
+#[test]
+fn pacers_of_two_servers_spend_one_account_and_never_more_than_it_has() {
+    let folder = folder();
+    let address = free_address();
+    let of_ledger = ledger(folder.path(), address);
+    let mut bank = Server::start(&of_ledger);
+    let mut money = connect(&bank);
+    fund(&mut money, "shoes", FUNDS);
+    let settings = ["one", "two"].map(|name| pacer(folder.path(), name, address, TOKEN));
+    let mut servers: Vec<Server> = settings.iter().map(Server::start).collect();
+    let mut doors = [connect(&servers[0]), connect(&servers[1])];
+    // Each of the two might spend all of it.
+    let budget = json!({"budget_micros": FUNDS});
+    let numbers = doors.each_mut().map(|http| put(http, "shoes", &budget));
+
+    let offered = bid(&mut doors[0], numbers[0]);
+    assert_eq!(win(&mut doors[0], &offered, PRICE), "taken");
+    wait_for("the first win is paid", || {
+        (balance(&mut money, "spend:shoes").0 == PRICE && balance(&mut money, "campaign:shoes").1 == 0).then_some(())
+    });
+
+    // A pacer that is killed has leases open; the next process pays what was won of them.
+    let offered = bid(&mut doors[1], numbers[1]);
+    assert_eq!(win(&mut doors[1], &offered, PRICE), "taken");
+    servers.remove(1).kill();
+    servers.push(Server::start(&settings[1]));
+    doors[1] = connect(&servers[1]);
+    wait_for("the second win is paid", || {
+        (balance(&mut money, "spend:shoes").0 == 2 * PRICE && balance(&mut money, "campaign:shoes").1 == 0)
+            .then_some(())
+    });
+
+    // While the ledger is away nobody bids longer than a lease lasts; what was won is paid when it is there again.
+    let offered = bid(&mut doors[0], numbers[0]);
+    bank.kill();
+    assert_eq!(win(&mut doors[0], &offered, PRICE), "taken");
+    wait_for("there is no lease any more", || {
+        let answer = ok(doors[0].post("/v1/bids", &json!({"requests": [{"id": 7, "campaign": numbers[0]}]})));
+        (answer["bids"][0]["no_bid"] == "no_lease").then_some(())
+    });
+    bank = Server::start(&of_ledger);
+    money = connect(&bank);
+    wait_for("the third win is paid", || {
+        (balance(&mut money, "spend:shoes").0 == 3 * PRICE && balance(&mut money, "campaign:shoes").1 == 0)
+            .then_some(())
+    });
+
+    // One win is left, whoever gets it.
+    let offered = bid(&mut doors[1], numbers[1]);
+    assert_eq!(win(&mut doors[1], &offered, PRICE), "taken");
+    wait_for("the account is spent", || (balance(&mut money, "campaign:shoes") == (0, 0)).then_some(()));
+    wait_for("both are told", || {
+        let told = doors.each_mut().map(|http| {
+            ok(http.post("/v1/bids", &json!({"requests": [{"id": 8, "campaign": 1}]})));
+            stopped(http)
+        });
+        told.iter().all(|why| why == "insufficient_funds").then_some(())
+    });
+    assert_eq!(balance(&mut money, "spend:shoes").0, FUNDS);
+    for (server, name) in servers.into_iter().chain([bank]).zip(["one", "two", "ledger"]) {
+        assert!(server.terminate().status.success(), "{name}");
+        let audited = audit(&folder.path().join(name).join("data"));
+        assert!(audited.status.success(), "{name}: {audited}");
+    }
+}
+
+#[test]
+fn a_wrong_token_and_an_account_that_is_not_there_are_said() {
+    let folder = folder();
+    let address = free_address();
+    let bank = Server::start(&ledger(folder.path(), address));
+    let no_bid = |http: &mut Http<TcpStream>| {
+        let answer = ok(http.post("/v1/bids", &json!({"requests": [{"id": 7, "campaign": 1}]})));
+        answer["bids"][0]["no_bid"].clone()
+    };
+    let right = Server::start(&pacer(folder.path(), "right", address, TOKEN));
+    let mut http = connect(&right);
+    put(&mut http, "shoes", &json!({}));
+    wait_for("the ledger has no such account", || {
+        assert_eq!(no_bid(&mut http), "no_lease");
+        (stopped(&mut http) == "ledger_refused").then_some(())
+    });
+    let wrong = Server::start(&pacer(folder.path(), "wrong", address, "another-token"));
+    let mut http = connect(&wrong);
+    put(&mut http, "shoes", &json!({}));
+    wait_for("the log says who is not let in", || {
+        assert_eq!(no_bid(&mut http), "no_lease");
+        let log = wrong.log();
+        (log.contains("which has the ledger") && log.contains("token")).then_some(())
+    });
+    assert_eq!(said(http.get("/v1/accounts/campaign:shoes")), "404 account_not_found");
+    [bank, right, wrong].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}

@@ -1,0 +1,4 @@
+//! See `tidegate_fuzz::learned`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::learned::check(bytes));
