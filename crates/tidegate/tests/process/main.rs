@@ -41,6 +41,7 @@ mod openrtb;
 mod operator;
 mod output;
 mod pacing;
+mod pacing_client;
 mod pacing_page;
 mod pacing_replay;
 mod proxied;
