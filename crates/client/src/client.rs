@@ -18,8 +18,8 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// A connection that was let in. Not for several threads at once; connections are cheap, so open one for each.
 ///
 /// After an error other than [`ClientError::TimedOut`], [`ClientError::Server`], [`ClientError::TooManyInFlight`],
-/// [`ClientError::RequestTooLarge`], [`ClientError::TooManyItems`] and [`ClientError::NoItems`], the connection is of no
-/// more use.
+/// [`ClientError::RequestTooLarge`], [`ClientError::TooManyItems`] and [`ClientError::NoItems`], the connection is of
+/// no more use.
 #[derive(Debug)]
 pub struct Client<S> {
     stream: S,
