@@ -257,6 +257,7 @@ typedef struct tidegate_field {
 /* Cuts a field off: 1, or 0 at the end, or -1 if it is malformed. */
 static inline int tidegate_next_field(tidegate_span *message, tidegate_field *field) {
     uint64_t tag, length;
+    memset(field, 0, sizeof *field);
     if (message->at == message->end) {
         return 0;
     }
@@ -435,7 +436,7 @@ static inline int tidegate_read_put(tidegate_span message, tidegate_reply *reply
 static inline int tidegate_only_case(tidegate_span message, uint32_t last, tidegate_field *found) {
     tidegate_field field;
     int got;
-    found->number = 0;
+    memset(found, 0, sizeof *found);
     while ((got = tidegate_next_field(&message, &field)) == 1) {
         if (field.number <= last) {
             if (found->number != 0 || field.type != 2) {
@@ -529,7 +530,7 @@ static inline tidegate_status tidegate_read_frame(tidegate_pacer *pacer, tidegat
     tidegate_pending *request;
     uint64_t correlation = 0;
     int got, is_read;
-    body.number = 0;
+    memset(&body, 0, sizeof body);
     memset(reply, 0, sizeof *reply);
     while ((got = tidegate_next_field(&frame, &field)) == 1) {
         if (field.number == 1) {
