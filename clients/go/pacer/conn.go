@@ -89,8 +89,8 @@ type call struct {
 	err      error
 }
 
-// Dial connects to a host and port, such as localhost:7420, and shows the token. The context is for this call only. What
-// the server says against the token is an *Error.
+// Dial connects to a host and port, such as localhost:7420, and shows the token. The context is for this call only;
+// without a deadline it may wait for ever. What the server says against the token is an *Error.
 func Dial(ctx context.Context, address string, options Options) (*Conn, error) {
 	var socket net.Conn
 	var err error
