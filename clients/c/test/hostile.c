@@ -89,6 +89,17 @@ static void bids(script *said, uint64_t correlation, size_t count) {
     room(said, correlation, 0x0a, &packet);
 }
 
+/* A packet of one bid, whose token has another length than tokens have. */
+static void bid_with_token_of(script *said, uint64_t correlation, size_t token_bytes) {
+    static script packet, bid, token;
+    packet.length = bid.length = 0;
+    memset(token.bytes, 0xff, token_bytes);
+    token.length = token_bytes;
+    add_nested(&bid, 0x12, &token);
+    add_nested(&packet, 0x0a, &bid);
+    room(said, correlation, 0x0a, &packet);
+}
+
 static void outcomes(script *said, uint64_t correlation, size_t count, int is_list) {
     static script packet, list;
     size_t index;
@@ -260,7 +271,7 @@ static void good_replies(void) {
 static void wrong_replies(void) {
     static script said;
     size_t wrong;
-    for (wrong = 0; wrong < 9; wrong++) {
+    for (wrong = 0; wrong < 12; wrong++) {
         tidegate_status expected = TIDEGATE_MISMATCH;
         uint64_t correlations[5];
         size_t replies;
@@ -282,6 +293,12 @@ static void wrong_replies(void) {
             expected = TIDEGATE_MALFORMED;
             break;
         case 7:
+        case 8:
+        case 9:
+            bid_with_token_of(&said, correlations[0], wrong == 7 ? 31 : wrong == 8 ? 33 : 5000);
+            expected = TIDEGATE_MALFORMED;
+            break;
+        case 10:
             add_varint(&said, TIDEGATE_BUFFER_BYTES_MIN - 4);
             expected = TIDEGATE_FRAME_TOO_LARGE;
             break;
