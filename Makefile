@@ -170,7 +170,7 @@ mutants: setup ## try the mutants of cargo-mutants by unit tests and the simulat
 	scripts/mutants.sh "$(PACKAGES)" "$(FILES)"
 
 .PHONY: client-libraries
-client-libraries: setup ## the clients for Python, TypeScript and Go against the server, over kill -9; their examples
+client-libraries: setup ## the clients for Python, TypeScript, Go and C against the server, over kill -9; their examples
 	@$(SETUP) libraries
 	cargo build $(PRODUCTION) --bin tidegate
 	python3 tests/clients/run.py $(TARGET)/debug/tidegate

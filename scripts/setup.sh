@@ -74,6 +74,7 @@ clients() {
 
 # What the client libraries are tested with. The one for Python needs nothing but Python 3.10.
 libraries() {
+    have cc || debian "a C compiler (for clients/c)" gcc libc6-dev
     have curl || debian curl curl
     have python3 || debian python3 python3
     golang

@@ -26,8 +26,9 @@ class Server:
 
     def __init__(self, binary, data, log, config="config/dev.toml", tls=None):
         self.http, self.mqtt, self.mqtts = free_address(), free_address(), free_address() if tls else None
+        self.binary = free_address()
         self.data, self.log, self.tls = data, log, tls
-        flags = ["--data", data, "--http", self.http, "--binary", free_address(), "--mqtt", self.mqtt]
+        flags = ["--data", data, "--http", self.http, "--binary", self.binary, "--mqtt", self.mqtt]
         if tls:
             flags += ["--mqtts", self.mqtts]
         self.command = [binary, "serve", "--config", config, *flags]

@@ -18,7 +18,8 @@ const FLUSH_BYTES: usize = 64 << 10;
 /// A connection that was let in. Not for several threads at once; connections are cheap, so open one for each.
 ///
 /// After an error other than [`ClientError::TimedOut`], [`ClientError::Server`], [`ClientError::TooManyInFlight`],
-/// [`ClientError::RequestTooLarge`] and [`ClientError::TooManyItems`], the connection is of no more use.
+/// [`ClientError::RequestTooLarge`], [`ClientError::TooManyItems`] and [`ClientError::NoItems`], the connection is of
+/// no more use.
 #[derive(Debug)]
 pub struct Client<S> {
     stream: S,
@@ -198,7 +199,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Asks a room of the server that this client does not know: `family` is its number, `body` what only the room
-    /// understands. Answered by [`Reply::Room`].
+    /// understands. Answered by [`Reply::Room`]; the pacer, which it knows, by replies of its own.
     pub fn send_room(&mut self, family: u32, body: &[u8]) -> Result<u64, ClientError> {
         self.send(0, |out, correlation| encode_room(out, correlation, RoomRef { family, body }))
     }
@@ -271,7 +272,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Numbers and encodes a request within the server's bounds, and writes once enough is together.
-    fn send(&mut self, items: usize, encode: impl FnOnce(&mut Vec<u8>, u64)) -> Result<u64, ClientError> {
+    pub(crate) fn send(&mut self, items: usize, encode: impl FnOnce(&mut Vec<u8>, u64)) -> Result<u64, ClientError> {
         let in_flight_max = self.welcome.in_flight_max as usize;
         if self.in_flight() >= in_flight_max {
             return Err(ClientError::TooManyInFlight { in_flight_max });

@@ -15,8 +15,11 @@ pub enum ClientError {
     #[error("no progress within the time-out; whether the request was served is unknown")]
     TimedOut,
     /// The server closed the connection. Whether requests in flight were served is unknown: ask again with the same
-    /// ids.
-    #[error("the server closed the connection with {in_flight} requests in flight; their outcome is unknown")]
+    /// ids on a new one, and tell wins and losses again. Only bids are not asked again: their auction is over.
+    #[error(
+        "the server closed the connection with {in_flight} requests in flight; their outcome is unknown: connect, and \
+         send again what has an id or a token, but no bid requests"
+    )]
     Closed {
         /// How many requests had no reply yet.
         in_flight: usize,
@@ -43,6 +46,9 @@ pub enum ClientError {
         /// The server's bound.
         items_max: usize,
     },
+    /// A packet for the pacer has no items; nothing was sent.
+    #[error("the packet has no items; send 1 to 256")]
+    NoItems,
     /// The reply is of another kind than the request, or has the wrong number of outcomes.
     #[error("the reply does not fit the request: {0}")]
     ReplyMismatch(String),
@@ -78,7 +84,8 @@ pub struct ServerError {
     pub code: String,
     /// For people.
     pub detail: String,
-    /// When asking again makes sense; `None` when it does not.
+    /// When asking again makes sense; `None` when it does not. For bids it never does: ask then for those of other
+    /// auctions.
     pub retry_after: Option<Duration>,
 }
 

@@ -39,10 +39,13 @@
 //! # Ok::<(), tidegate_client::ClientError>(())
 //! ```
 //!
+//! The pacer's bids, wins, losses and campaigns are requests like these ([`pacer`]).
+//!
 //! A program that drives sockets with its own poll loop uses [`Inbox`] and [`Outbox`], which do no I/O, and the
 //! encoders of [`tidegate_wire`].
 //!
-//! Invariant: nothing here retries. A time-out means *unknown*; the caller decides whether to repeat the same ids.
+//! Invariant: nothing here retries. A time-out means *unknown*; the caller decides whether to repeat the same ids. What
+//! of the pacer may be sent again, [`pacer`] says: bids never.
 
 mod call;
 mod client;
@@ -50,14 +53,18 @@ mod connect;
 mod error;
 mod inbox;
 mod outbox;
+pub mod pacer;
 mod reply;
 mod request;
+#[cfg(test)]
+mod script;
 
 pub use client::Client;
 pub use connect::Timeouts;
 pub use error::{ClientError, ServerError};
 pub use inbox::Inbox;
 pub use outbox::Outbox;
+pub use pacer::{Bid, BidRequest, CampaignPut, NoBidReason, NoticeOutcome, Token, Win};
 pub use reply::{Account, Opened, Outcome, Page, Reply};
 pub use request::{Hold, Transfer};
 pub use tidegate_wire::proto::{

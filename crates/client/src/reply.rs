@@ -1,7 +1,9 @@
 //! Replies.
 
 use crate::error::{ClientError, ServerError};
+use crate::pacer::{self, Bid, CampaignPut, NoBidReason, NoticeOutcome};
 use std::time::Duration;
+use tidegate_wire::pacer::FAMILY;
 use tidegate_wire::proto::{
     self, AccountKind, AccountStatus, Asset, AuditReport, HistoryRow, HoldState, OpenHolds, OutcomeKind, TransferState,
     Welcome, reply_frame::Body,
@@ -114,6 +116,14 @@ pub enum Reply {
     AssetDeclared(bool),
     /// All assets.
     Assets(Vec<Asset>),
+    /// Of the pacer: for each request a bid, or why there is none, in the order asked.
+    Bids(Vec<Result<Bid, NoBidReason>>),
+    /// Of the pacer: what became of each win or loss, in the order told. `Unspecified` is one of a version to come.
+    Notices(Vec<NoticeOutcome>),
+    /// A campaign has a plan.
+    CampaignPut(CampaignPut),
+    /// A campaign has ended.
+    CampaignEnded,
     /// Still there.
     Pong,
     /// What a room has answered that this client does not know.
@@ -150,6 +160,7 @@ impl Reply {
                 });
                 return Ok(Reply::Outcomes(outcomes.collect::<Result<_, ClientError>>()?));
             }
+            ReplyBodyRef::Room(RoomRef { family: FAMILY, body }) => return pacer::take_reply(reply.correlation, body),
             ReplyBodyRef::Room(RoomRef { family, body }) => return Ok(Reply::Room { family, body: body.to_vec() }),
             ReplyBodyRef::Other(body) => body,
         };
@@ -199,6 +210,10 @@ impl Reply {
             Reply::Changed(_) => "account changed",
             Reply::AssetDeclared(_) => "asset declared",
             Reply::Assets(_) => "assets",
+            Reply::Bids(_) => "bids",
+            Reply::Notices(_) => "outcomes of notices",
+            Reply::CampaignPut(_) => "campaign put",
+            Reply::CampaignEnded => "campaign ended",
             Reply::Pong => "pong",
             Reply::Room { .. } => "a reply of a room",
             Reply::Error(_) => "error",

@@ -42,6 +42,7 @@ mod operator;
 mod output;
 mod pacing;
 mod pacing_elsewhere;
+mod pacing_client;
 mod pacing_page;
 mod pacing_replay;
 mod proxied;

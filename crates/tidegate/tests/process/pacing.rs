@@ -5,28 +5,24 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidegate_client::{CampaignPut, Client, ClientError};
 use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
-use tidegate_wire::pacer::{
-    BidRequestRef, CampaignPutRef, NoBidReason, NoticeOutcome, PacerReplyRef, WinRef, encode_bid_requests,
-    encode_end_campaign, encode_losses, encode_put_campaign, encode_wins, read_reply,
-};
-use tidegate_wire::proto::reply_frame;
-use tidegate_wire::{ReplyBodyRef, decode_reply};
 
-use crate::binary::Binary;
 use crate::http::Http;
+use crate::pacing_client::refused;
 use crate::proxied::connack;
 use crate::services::{ok, over, said};
+use crate::votes::connect_as;
 use crate::{Server, Settings, audit, folder, wait_for};
 
 const DEADLINE_MS: u64 = 1_000;
-const FUNDS: u64 = 1_000_000;
+pub const FUNDS: u64 = 1_000_000;
 
-fn settings(folder: &Path) -> Settings {
+pub fn settings(folder: &Path) -> Settings {
     settings_with(folder, DEADLINE_MS)
 }
 
-fn settings_with(folder: &Path, deadline_ms: u64) -> Settings {
+pub fn settings_with(folder: &Path, deadline_ms: u64) -> Settings {
     let services = [
         "[[service]]\nname = \"exchange\"\ntoken = \"a-token-that-may-bid\"\ngrants = [\"room:pacer:write:*\"]\n",
         "[[service]]\nname = \"planner\"\ntoken = \"a-token-of-a-planner\"\n",
@@ -347,94 +343,6 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     assert!(server.terminate().status.success());
 }
 
-/// What a client of the binary port is answered: bids as tokens or reasons, outcomes, or the code of an error.
-#[derive(Debug, PartialEq)]
-enum Answered {
-    Bids(Vec<Result<Vec<u8>, NoBidReason>>),
-    Outcomes(Vec<NoticeOutcome>),
-    Put(CampaignPutRef),
-    Ended,
-    Refused(String),
-}
-
-fn answered(binary: &mut Binary) -> Answered {
-    let frame = binary.frame();
-    let body = match decode_reply(&frame).expect("a reply").body {
-        ReplyBodyRef::Room(room) => room.body,
-        ReplyBodyRef::Other(reply_frame::Body::Error(error)) => return Answered::Refused(error.code),
-        other => panic!("the pacer answers: {other:?}"),
-    };
-    match read_reply(body).expect("a reply of the pacer") {
-        PacerReplyRef::Bids(bids) => Answered::Bids(
-            bids.map(|bid| if bid.token.is_empty() { Err(bid.no_bid) } else { Ok(bid.token.to_vec()) }).collect(),
-        ),
-        PacerReplyRef::Outcomes(outcomes) => Answered::Outcomes(outcomes.collect()),
-        PacerReplyRef::CampaignPut(put) => Answered::Put(put),
-        PacerReplyRef::CampaignEnded => Answered::Ended,
-    }
-}
-
-#[test]
-fn packets_are_answered_on_the_binary_port() {
-    let folder = folder();
-    let server = Server::start(&settings(folder.path()));
-    let mut http = connect(&server);
-    fund(&mut http, "shoes", FUNDS);
-    let number = put(&mut http, "shoes", &json!({})) as u32;
-    bid(&mut http, number.into());
-    let mut exchange = Binary::with(&server, "a-token-that-may-bid");
-    let request = |id: u64, campaign: u32| BidRequestRef { id, campaign, ..BidRequestRef::default() };
-    let ask = |binary: &mut Binary, requests: &[BidRequestRef]| {
-        let mut frame = Vec::new();
-        encode_bid_requests(&mut frame, 7, requests.iter().copied());
-        binary.send(&frame);
-        answered(binary)
-    };
-    let mut tokens = Vec::new();
-    wait_for("every request of a packet of 256 has been bid on at once, or after a lease has grown", || {
-        let packet: Vec<BidRequestRef> = (0..256).map(|id| request(id, number)).collect();
-        let Answered::Bids(bids) = ask(&mut exchange, &packet) else { panic!("bids are answered") };
-        assert_eq!(bids.len(), 256);
-        tokens.extend(bids.iter().flatten().cloned());
-        (tokens.len() > 300).then_some(())
-    });
-    assert_eq!(ask(&mut exchange, &[request(1, 999_999)]), Answered::Bids(vec![Err(NoBidReason::CampaignUnknown)]));
-    let tell = |binary: &mut Binary, wins: &[WinRef<'_>]| {
-        let mut frame = Vec::new();
-        encode_wins(&mut frame, 8, wins.iter().copied());
-        binary.send(&frame);
-        answered(binary)
-    };
-    let won = |token, price_micros| WinRef { token, price_micros };
-    let newest = tokens.last().expect("there are some");
-    let wins = [won(newest, 900), won(newest, 900), won(&newest[..31], 1), won(newest, 1_001)];
-    let outcomes =
-        [NoticeOutcome::Taken, NoticeOutcome::Duplicate, NoticeOutcome::TokenInvalid, NoticeOutcome::PriceAboveBid];
-    assert_eq!(tell(&mut exchange, &wins), Answered::Outcomes(outcomes.into()));
-    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 900);
-
-    let lose = |binary: &mut Binary, tokens: &[&[u8]]| {
-        let mut frame = Vec::new();
-        encode_losses(&mut frame, 9, tokens.iter().copied());
-        binary.send(&frame);
-        answered(binary)
-    };
-    let other = &tokens[tokens.len() - 2];
-    let outcomes =
-        [NoticeOutcome::Won, NoticeOutcome::Taken, NoticeOutcome::Duplicate, NoticeOutcome::TokenInvalid].into();
-    assert_eq!(lose(&mut exchange, &[newest, other, other, &other[1..]]), Answered::Outcomes(outcomes));
-    assert_eq!(tell(&mut exchange, &[won(other, 1)]), Answered::Outcomes(vec![NoticeOutcome::Lost]));
-    assert_eq!(lose(&mut exchange, &[b"none"]), Answered::Outcomes(vec![NoticeOutcome::TokenInvalid]));
-    let view = campaign(&mut http, "shoes");
-    assert_eq!((view["spent_micros"].as_u64(), view["losses"].as_u64()), (Some(900), Some(1)));
-
-    let mut planner = Binary::with(&server, "a-token-of-a-planner");
-    assert_eq!(ask(&mut planner, &[request(1, number)]), Answered::Refused("forbidden".into()));
-    assert_eq!(tell(&mut planner, &wins), Answered::Refused("forbidden".into()));
-    assert_eq!(lose(&mut planner, &[newest]), Answered::Refused("forbidden".into()));
-    assert!(server.terminate().status.success());
-}
-
 /// Publishes with QoS 1 on a connection, and gives the reason of the acknowledgement.
 fn publish(mqtt: &mut TcpStream, topic: &str, payload: &Value) -> u8 {
     let body = [&[0, topic.len() as u8], topic.as_bytes(), &[0, 7, 0], payload.to_string().as_bytes()].concat();
@@ -454,41 +362,31 @@ fn publish(mqtt: &mut TcpStream, topic: &str, payload: &Value) -> u8 {
     rest.first().copied().unwrap_or(0)
 }
 
-fn change(binary: &mut Binary, write: impl FnOnce(&mut Vec<u8>)) -> Answered {
-    let mut frame = Vec::new();
-    write(&mut frame);
-    binary.send(&frame);
-    answered(binary)
-}
-
 #[test]
 fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
     let folder = folder();
     let server = Server::start(&Settings { mqtt: true, ..settings(folder.path()) });
     let mut http = connect(&server);
     fund(&mut http, "hats", FUNDS);
-    let mut planner = Binary::with(&server, "a-token-of-a-planner");
-    let put = |binary: &mut Binary, campaign: &str, changes: Value| {
-        let json = plan(campaign, &changes).to_string();
-        change(binary, |frame| encode_put_campaign(frame, 5, campaign, json.as_bytes()))
+    let mut planner = connect_as(&server, "a-token-of-a-planner");
+    let put = |planner: &mut Client<TcpStream>, campaign: &str, changes: Value| {
+        planner.put_campaign(campaign, plan(campaign, &changes).to_string().as_bytes())
     };
-    let is_put = |answered: Answered, version: u64, is_new: bool| match answered {
-        Answered::Put(put) => assert_eq!((put.version, put.is_new), (version, is_new)),
-        other => panic!("{other:?}"),
+    let is_put = |answer: Result<CampaignPut, ClientError>, version: u64, is_new: bool| {
+        let put = answer.expect("it is put");
+        assert_eq!((put.version, put.is_new), (version, is_new));
     };
     is_put(put(&mut planner, "hats", json!({})), 1, true);
     let number = campaign(&mut http, "hats")["number"].as_u64().expect("a number");
     let offered = bid(&mut http, number);
     is_put(put(&mut planner, "hats", json!({"version": 7, "price_micros": 500})), 7, false);
     is_put(put(&mut planner, "hats", json!({"version": 7, "price_micros": 500})), 7, false);
-    let refused = |code: &str| Answered::Refused(code.into());
-    assert_eq!(put(&mut planner, "hats", json!({"version": 3})), refused("campaign_version_stale"));
-    assert_eq!(put(&mut planner, "shoes", json!({})), refused("forbidden"), "campaigns of others");
+    assert_eq!(refused(put(&mut planner, "hats", json!({"version": 3}))), "campaign_version_stale");
+    assert_eq!(refused(put(&mut planner, "shoes", json!({}))), "forbidden", "campaigns of others");
     let others = json!({"account": "campaign:shoes"});
-    assert_eq!(put(&mut planner, "hats", others), refused("forbidden"), "the money of others");
-    assert_eq!(put(&mut planner, "hats", json!({"price_micros": 0})), refused("campaign_plan_invalid"));
-    let no_json = change(&mut planner, |frame| encode_put_campaign(frame, 5, "hats", b"{"));
-    assert_eq!(no_json, refused("json_invalid"));
+    assert_eq!(refused(put(&mut planner, "hats", others)), "forbidden", "the money of others");
+    assert_eq!(refused(put(&mut planner, "hats", json!({"price_micros": 0}))), "campaign_plan_invalid");
+    assert_eq!(refused(planner.put_campaign("hats", b"{")), "json_invalid");
 
     let mut mqtt = TcpStream::connect(server.mqtt()).expect("the port is open");
     let mut hello = Vec::new();
@@ -512,9 +410,9 @@ fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
     assert_eq!(publish(&mut mqtt, "$pacer/other", &json!({})), 0x87, "nobody but the server publishes there");
     assert_eq!(win(&mut http, &offered, 900), "taken", "a bid of an earlier plan");
     assert_eq!(publish(&mut mqtt, "$pacer/campaigns/end", &json!({"id": "hats"})), 0);
-    assert_eq!(change(&mut planner, |frame| encode_end_campaign(frame, 6, "hats")), Answered::Ended);
+    planner.end_campaign("hats").expect("it has ended before");
     wait_for("it is gone", || (http.get("/v1/campaigns/hats").ok()?.status == 404).then_some(()));
-    assert_eq!(change(&mut planner, |frame| encode_end_campaign(frame, 6, "hats")), refused("campaign_not_found"));
+    assert_eq!(refused(planner.end_campaign("hats")), "campaign_not_found");
     assert_eq!(balance(&mut http, "spend:hats"), (900, 0));
     assert!(server.terminate().status.success());
 }

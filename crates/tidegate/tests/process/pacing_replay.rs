@@ -2,17 +2,17 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use jiff::Timestamp;
 use serde_json::json;
-use tidegate_wire::pacer::{BidRequestRef, encode_bid_requests};
+use tidegate_client::{BidRequest, Client};
 
-use crate::binary::Binary;
 use crate::pacing::{bid, connect, fund, put};
 use crate::seeing::metrics;
-use crate::{Server, Settings, folder, wait_for};
+use crate::{Server, Settings, folder, votes, wait_for};
 
 const FUNDS: u64 = 1_000_000;
 
@@ -22,18 +22,16 @@ fn settings(folder: &Path) -> Settings {
 }
 
 /// A packet of requests for two campaigns, answered.
-fn ask(binary: &mut Binary, campaigns: [u64; 2], first: u64) {
-    let request = |id: u64| BidRequestRef {
+fn ask(exchange: &mut Client<TcpStream>, campaigns: [u64; 2], first: u64) {
+    let request = |id: u64| BidRequest {
         id,
         campaign: campaigns[(id % 2) as usize] as u32,
         user: id % 9 + 1,
         key: id % 3,
-        ..BidRequestRef::default()
+        ..BidRequest::default()
     };
-    let mut frame = Vec::new();
-    encode_bid_requests(&mut frame, 7, (first..first + 200).map(request));
-    binary.send(&frame);
-    binary.frame();
+    let packet: Vec<BidRequest> = (first..first + 200).map(request).collect();
+    exchange.bids(&packet).expect("bids are answered");
 }
 
 /// What is asked of the record: of a campaign, at a time in UTC.
@@ -75,7 +73,7 @@ fn the_record_says_why_there_was_no_bid_and_decides_the_same_again() {
     let shoes = put(&mut http, "shoes", &json!({"strategy": {"name": "even"}, "flights": flights}));
     let hats = put(&mut http, "hats", &json!({"keys": [1], "frequency": {"bids_max": 2, "window_s": 3_600}}));
     bid(&mut http, shoes);
-    let mut exchange = Binary::connect(&server);
+    let mut exchange = votes::connect(&server);
     let data = folder.path().join("data");
     let mut first = 1_000;
     // Counts are written each ten seconds.

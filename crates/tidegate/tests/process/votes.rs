@@ -17,8 +17,13 @@ const MEMO: &str = "............................................................
 
 /// Connects as the service that may do everything.
 pub fn connect(server: &Server) -> Client<TcpStream> {
+    connect_as(server, SERVICE)
+}
+
+/// Connects with this token.
+pub fn connect_as(server: &Server, token: &str) -> Client<TcpStream> {
     let timeouts = Timeouts { connect: PATIENCE, read: PATIENCE, write: PATIENCE };
-    Client::connect_within(server.binary, SERVICE, timeouts).expect("the server serves")
+    Client::connect_within(server.binary, token, timeouts).expect("the server serves, and knows the token")
 }
 
 /// Opens the accounts and sells credits.
