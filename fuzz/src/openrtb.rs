@@ -1,6 +1,7 @@
 //! The body of a bid request of OpenRTB. What is read of it is bounded, and an auction over it ends with bids that are
 //! JSON, whatever it says.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -122,15 +123,15 @@ fn creative(media: Media, size: Option<(u16, u16)>) -> Creative {
     }
 }
 
-/// Bodies to begin with, by name: the samples of the door.
-pub fn samples() -> Vec<(&'static str, Vec<u8>)> {
-    macro_rules! samples {
-        ($($name:literal),+) => { vec![$(($name, sample!($name).to_vec())),+] };
-    }
-    macro_rules! sample {
-        ($name:literal) => {
-            include_bytes!(concat!("../../crates/doors/src/openrtb/samples/", $name, ".json"))
-        };
-    }
-    samples!("iab_banner", "iab_app", "iab_video", "iab_deals", "triplelift_native", "fluct_web", "fluct_audio")
+/// Bodies to begin with, by name: all samples of the door.
+pub fn samples() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/doors/src/openrtb/samples");
+    let files = std::fs::read_dir(folder).expect("the samples are there").map(|file| file.expect("a file").path());
+    let bodies = files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).map(|path| {
+        let name = path.file_stem().expect("a name").to_str().expect("letters of ASCII").to_owned();
+        (name, std::fs::read(path).expect("a sample can be read"))
+    });
+    let mut samples: Vec<(String, Vec<u8>)> = bodies.collect();
+    samples.sort();
+    samples
 }

@@ -24,6 +24,7 @@ use crate::plan::{Flight, FrequencyCap, Plan};
 use crate::token::{Bid, Opening, TOKEN_BYTES, TokenKey};
 use crate::units::{BudgetMicros, PriceMicros};
 
+use auction::WantedCreatives;
 pub use auction::{AuctionBid, Auctioned};
 
 /// One request.
@@ -379,6 +380,7 @@ pub struct Bidder {
     is_informed: bool,
     /// Of one that holds auctions.
     index: Option<Box<Index>>,
+    wanted: WantedCreatives,
     /// A request is a sample if the lower half of its hash is below this.
     sampled: u64,
     samples: Vec<Sample>,
@@ -399,6 +401,7 @@ impl Bidder {
             unknown: 0,
             is_informed: false,
             index: None,
+            wanted: WantedCreatives::default(),
             sampled: 0,
             samples: Vec::new(),
             samples_dropped: 0,

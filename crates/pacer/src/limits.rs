@@ -67,6 +67,9 @@ pub const CREATIVES_MAX: usize = 16;
 pub const MARKUP_BYTES_MAX: usize = 32 << 10;
 /// Bytes of the markup of all creatives of a campaign.
 pub const OPENRTB_PLAN_BYTES_MAX: usize = 64 << 10;
+/// Domains of all creatives of a campaign, and as many categories, each counted once with those that it is below: what
+/// is compared with the lists of a request.
+pub const OPENRTB_COMPARED_MAX: usize = 1_024;
 /// Impressions of an OpenRTB request.
 pub const IMPRESSIONS_MAX: usize = 64;
 /// Sizes of a banner that are looked at, and deals of an impression.

@@ -18,7 +18,8 @@ mod request;
 
 pub use index::{Candidates, Index};
 pub use name::{CurrencyCode, domains, exact, folded, site};
-pub use offering::{Fit, Offering};
+pub use offering::{CreativeSet, Fit, Offering};
+
 pub use request::{Banner, Blocked, Deal, Floor, Impression, Request, Seats, Stream, sorted};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
 //!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
 //!
-//!   bench::pacer ──▶ hammer ──▶ tidegate (binary port), or a peer (Redis, Go): bid requests, each packet at its time
+//!   bench::pacer ──▶ hammer ──▶ tidegate (binary port, HTTP), or a peer (Redis, Go): bid requests, each at its time
 //! ```
 //!
 //! Invariant: only `in_memory` uses the server's code. Everything else uses what any client sees, and /proc.

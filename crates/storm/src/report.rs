@@ -79,6 +79,7 @@ const GOALS: &[(&str, Goal)] = &[
     ("bids_10k_campaigns_ratio", Goal::AtLeast(0.7)),
     ("reload_latency_p9999_ms", Goal::AtMost(2.0)),
     ("wins_per_s", Goal::AtLeast(300_000.0)),
+    ("openrtb_bids_per_s", Goal::AtLeast(150_000.0)),
     ("pacer_rss_bytes", Goal::AtMost(200_000_000.0)),
     // Again a mark: Mosquitto was seen to need this much and to reach these rates on such a machine.
     ("peer_mosquitto_idle_bytes_per_connection", Goal::AtMost(1_100.0)),

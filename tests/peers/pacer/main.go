@@ -91,6 +91,7 @@ func (s *server) campaign(number uint64) *campaign {
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:7171", "address to listen at")
+	listenHTTP := flag.String("http", "", "address to answer OpenRTB at over HTTP; none if empty")
 	campaigns := flag.Int("campaigns", 1000, "how many campaigns there are, numbered from 1")
 	budget := flag.Uint64("budget-micros", 1<<60, "what each may spend, in millionths")
 	price := flag.Uint("price-micros", 2500, "what each bids, in millionths")
@@ -99,6 +100,9 @@ func main() {
 	for index := range s.campaigns {
 		s.campaigns[index].budget = *budget
 		s.campaigns[index].price = uint32(*price)
+	}
+	if *listenHTTP != "" {
+		go func() { log.Fatal(s.serveHTTP(*listenHTTP)) }()
 	}
 	listener, err := net.Listen("tcp", *listen)
 	if err != nil {

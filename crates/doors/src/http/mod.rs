@@ -73,7 +73,7 @@ pub use operations::{DrainStatus, Health, Operations};
 pub use parts::{Cut, GoesOn, Part, Parts};
 pub use path::PathName;
 pub use proxied::HttpProxies;
-pub use query::{InQuery, query_problem};
+pub use query::{InQuery, query_problem, query_problem_as};
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use silence::{OfConnection, Silence};

@@ -5,7 +5,7 @@
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 
-use crate::json::{Problem, codes};
+use crate::json::{Problem, ProblemCode, codes};
 
 /// The parameters of a query, not looked at yet.
 pub type InQuery<T> = Result<Query<T>, QueryRejection>;
@@ -13,6 +13,11 @@ pub type InQuery<T> = Result<Query<T>, QueryRejection>;
 /// What a query of another form is answered: which parameter, and what is wrong with it. A page has at most `rows_max`
 /// rows; of lines, it is [`u64::MAX`].
 pub fn query_problem(rejection: &QueryRejection, rows_max: impl Into<u64>) -> Problem {
+    query_problem_as(codes::QUERY_INVALID, rejection, rows_max)
+}
+
+/// The same with the code of a room, which has one for all that is wrong with such a request.
+pub fn query_problem_as(code: ProblemCode, rejection: &QueryRejection, rows_max: impl Into<u64>) -> Problem {
     let said = rejection.body_text();
     let what = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(&said);
     let quoted = what.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(field, _)| field);
@@ -23,7 +28,7 @@ pub fn query_problem(rejection: &QueryRejection, rows_max: impl Into<u64>) -> Pr
         }
         _ => what.to_owned(),
     };
-    let problem = Problem::new(codes::QUERY_INVALID, detail);
+    let problem = Problem::new(code, detail);
     match field {
         Some(field) => problem.with("field", field),
         None => problem,

@@ -1,7 +1,6 @@
 //! What a notice says: the token of a bid, and what it costs.
 
 use serde::Deserialize;
-use tidegate_pacer::openrtb::{CurrencyCode, Floor};
 use tidegate_pacer::token::{Bid, TOKEN_BYTES, TokenKey};
 use tidegate_pacer::units::PriceMicros;
 use utoipa::IntoParams;
@@ -93,11 +92,18 @@ impl PaidNotice {
             self.price.len() <= PRICE_BYTES_MAX && self.price.starts_with(|first: char| first.is_ascii_digit());
         let cpm = self.price.parse::<f64>().ok().filter(|_| is_decimal).ok_or(wrong)?;
         // A part of a micro is a whole one: no notice costs less than the exchange bills.
-        match Floor::of_cpm(cpm, CurrencyCode::USD).micros {
+        match micros_of(cpm) {
             micros if micros <= u64::from(bid.price.0) => Ok(Some(PriceMicros(micros as u32))),
             _ => Err(Wrong("price", "price: expected at most what was bid")),
         }
     }
+}
+
+/// A price of a thousand in micros for one. A thousandth of a micro is what arithmetic of exchanges leaves: a price
+/// that is so little above the bid is the bid.
+fn micros_of(cpm: f64) -> u64 {
+    let nanos = (cpm * 1e6).round() as u64;
+    nanos.div_ceil(1_000)
 }
 
 #[cfg(test)]
@@ -119,8 +125,15 @@ mod tests {
             let notice = PaidNotice { price: price.to_owned(), ..PaidNotice::default() };
             notice.price(&bid()).map(|price| price.map(|price| price.0)).map_err(|Wrong(field, _)| field)
         };
-        for (said, costs) in [("2.1", 2_100), ("2.100001", 2_101), ("2.5", 2_500), ("2", 2_000), ("0", 0), ("1e-3", 1)]
-        {
+        for (said, costs) in [
+            ("2.1", 2_100),
+            ("2.100001", 2_101),
+            ("2.5", 2_500),
+            ("2.5000000000000004", 2_500),
+            ("2", 2_000),
+            ("0", 0),
+            ("1e-3", 1),
+        ] {
             assert_eq!(price(said), Ok(Some(costs)), "{said}");
         }
         for unknown in ["", "${AUCTION_PRICE}"] {

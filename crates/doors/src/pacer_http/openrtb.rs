@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::bids::check_right;
 use super::{OPENRTB_NOTICE_INVALID, OPENRTB_VERSION_UNSUPPORTED, Served};
-use crate::http::{InQuery, PeerAddress, Readable, RoomBodyProblems, RoomProblems, query_problem};
+use crate::http::{InQuery, PeerAddress, Readable, RoomBodyProblems, RoomProblems, query_problem_as};
 use crate::json::{Problem, codes, json, whole_response};
 use crate::openrtb::notice::{LossNotice, PaidNotice, TOKEN, Wrong, bid_of};
 use crate::openrtb::request::{REQUEST_BYTES_MAX, read};
@@ -226,12 +226,23 @@ fn wants_reason(query: Option<&str>) -> bool {
 /// All versions 2 say what is read here in the same way.
 fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(VERSION_HEADER) {
-        Some(version) if !version.as_bytes().starts_with(b"2.") => {
+        Some(version) if !is_version_2(version.as_bytes()) => {
             let detail = "x-openrtb-version: expected 2.6, or another version 2 with the same fields";
             Err(Problem::new(OPENRTB_VERSION_UNSUPPORTED, detail))
         }
         _ => Ok(()),
     }
+}
+
+/// `2.6`, or with the month of its edition `2.6-202211`.
+fn is_version_2(version: &[u8]) -> bool {
+    let is_number = |digits: &[u8]| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    version.strip_prefix(b"2.").is_some_and(|minor| minor.splitn(2, |byte| *byte == b'-').all(is_number))
+}
+
+/// What a notice says.
+fn notice_of<T>(query: InQuery<T>) -> Result<T, Problem> {
+    query.map(|query| query.0).map_err(|error| query_problem_as(OPENRTB_NOTICE_INVALID, &error, u64::MAX))
 }
 
 fn wrong(Wrong(field, why): Wrong) -> Problem {
@@ -293,7 +304,7 @@ pub async fn lost(
     query: InQuery<LossNotice>,
 ) -> Result<Response<Body>, Problem> {
     let outcome = async {
-        let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
+        let notice = notice_of(query)?;
         let token = notice.token(&served.tokens).map_err(wrong)?;
         served.outcome(served.issuer().losses([token].into_iter())).await
     };
@@ -309,7 +320,7 @@ impl Served {
         address: IpAddr,
     ) -> Result<Response<Body>, Problem> {
         let outcome = async {
-            let notice = query.map_err(|error| query_problem(&error, u64::MAX))?.0;
+            let notice = notice_of(query)?;
             let (token, bid) = bid_of(&self.tokens, &notice.token).map_err(wrong)?;
             match notice.price(&bid).map_err(wrong)? {
                 Some(price) if kind == self.auctions.settings.charge_on => {
@@ -336,5 +347,20 @@ impl Served {
             self.door.count_stranger(address)?;
         }
         outcome.map(|outcome| json(StatusCode::OK, &NoticeBody { outcome }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_2_has_a_number_behind_its_point() {
+        for good in ["2.0", "2.5", "2.6", "2.10", "2.6-202211"] {
+            assert!(is_version_2(good.as_bytes()), "{good}");
+        }
+        for wrong in ["", "2", "2.", "2.x", "2.6 ", "2.6-", "2.-1", "2.6-a", "3.0", "12.6", "2.6.1"] {
+            assert!(!is_version_2(wrong.as_bytes()), "{wrong}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::{BidRequest, Bidder, NoBid, Slot, mixed};
 use crate::limits::CANDIDATES_MAX;
-use crate::openrtb::{CurrencyCode, Fit, Impression, Index, Offering, Request};
+use crate::openrtb::{CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
 use crate::token::TOKEN_BYTES;
 use crate::units::PriceMicros;
 
@@ -61,6 +61,35 @@ struct Willing {
     fit: Fit,
 }
 
+/// Which creatives the request that is auctioned does not block, by campaign. Its lists may be long, so that they are
+/// gone through once for each campaign, however many impressions and currencies there are.
+#[derive(Default)]
+pub(super) struct WantedCreatives {
+    /// Counts requests; what was found for another one is not looked at.
+    request: u64,
+    found: Vec<(u64, CreativeSet)>,
+}
+
+impl WantedCreatives {
+    /// What was found for other requests does not count any more.
+    fn begin(&mut self) {
+        self.request += 1;
+    }
+
+    /// Those of a campaign.
+    fn of(&mut self, campaign: u32, find: impl FnOnce() -> CreativeSet) -> CreativeSet {
+        let place = campaign as usize;
+        if self.found.len() <= place {
+            self.found.resize(place + 1, (0, CreativeSet::default()));
+        }
+        let (of_request, found) = &mut self.found[place];
+        if *of_request != self.request {
+            (*of_request, *found) = (self.request, find());
+        }
+        *found
+    }
+}
+
 impl Bidder {
     /// Holds auctions for OpenRTB from now on.
     pub fn with_auctions(mut self) -> Bidder {
@@ -77,6 +106,7 @@ impl Bidder {
     pub fn auction(&mut self, request: &Request) -> Auctioned {
         let mut auctioned = Auctioned::default();
         let Some(index) = self.index.take() else { return auctioned };
+        self.wanted.begin();
         for currency in &request.currencies {
             for (place, impression) in request.impressions.iter().enumerate() {
                 let bid = self.bid_on(&index, (request, impression, *currency), &mut auctioned);
@@ -131,7 +161,12 @@ impl Bidder {
         told: &mut Auctioned,
     ) -> Option<Willing> {
         let aim = self.aims[campaign as usize].as_deref()?;
-        let Some(fit) = aim.openrtb.as_ref().and_then(|offering| offering.fits(request, impression, currency)) else {
+        let wanted = &mut self.wanted;
+        let fit_of = |offering: &Arc<Offering>| {
+            let find = || wanted.of(campaign, || offering.wanted(&request.blocked));
+            offering.fits(request, impression, currency, find)
+        };
+        let Some(fit) = aim.openrtb.as_ref().and_then(fit_of) else {
             told.unfit += 1;
             return None;
         };

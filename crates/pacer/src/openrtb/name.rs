@@ -15,9 +15,10 @@ pub fn folded(name: &str) -> u64 {
     })
 }
 
-/// The hash of a site's domain. Exchanges send it with and without "www.".
+/// The hash of a domain, which stands for all that is below it. Exchanges send it with and without "www.", and with the
+/// dot of the root behind it.
 pub fn site(domain: &str) -> u64 {
-    folded(without_www(domain))
+    folded(bare(domain))
 }
 
 /// Bytes of a domain: what DNS allows.
@@ -25,18 +26,19 @@ const DOMAIN_BYTES_MAX: usize = 253;
 /// Bytes of a category that has others above it.
 const CATEGORY_BYTES_MAX: usize = 64;
 
-/// The hashes of a domain and of all that it is below, without the top one; none of what is too long for a domain.
+/// The hashes of a domain and of all that it is below, up to the top one; none of what is too long for a domain.
+///
+/// Why the top one, too: whoever blocks "com" wants nothing below it. A bid that is not made costs less than one that
+/// was blocked.
 pub fn domains(domain: &str) -> Vec<u64> {
-    let mut rest = without_www(domain);
+    let mut rest = bare(domain);
     // Of a name of n labels, hashing all that it is below takes n times as long as the name.
     if rest.len() > DOMAIN_BYTES_MAX {
         return Vec::new();
     }
     let mut all = vec![folded(rest)];
     while let Some((_, parent)) = rest.split_once('.') {
-        if parent.contains('.') {
-            all.push(folded(parent));
-        }
+        all.push(folded(parent));
         rest = parent;
     }
     all
@@ -56,7 +58,9 @@ pub(super) fn categories(category: &str) -> Vec<u64> {
     all
 }
 
-fn without_www(domain: &str) -> &str {
+/// A domain without "www." and without the dot of the root.
+fn bare(domain: &str) -> &str {
+    let domain = domain.strip_suffix('.').unwrap_or(domain);
     let has = domain.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("www."));
     if has { &domain[4..] } else { domain }
 }
@@ -99,11 +103,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_below_all_but_the_top_one() {
-        assert_eq!(domains("www.News.Example.com"), [folded("news.example.com"), folded("example.com")]);
-        assert_eq!(domains("com"), [folded("com")]);
+    fn a_domain_is_below_others() {
+        let above = ["news.example.com", "example.com", "com"].map(folded);
+        for same in ["www.News.Example.com", "news.example.com.", "WWW.news.example.com."] {
+            assert_eq!(domains(same), above, "{same}");
+            assert_eq!(site(same), above[0], "{same}");
+        }
+        assert_eq!((domains("com"), domains(".")), (vec![folded("com")], vec![0]));
         let longest = "a.".repeat(126) + "x";
-        assert_eq!((longest.len(), domains(&longest).len()), (253, 126));
+        assert_eq!((longest.len(), domains(&longest).len()), (253, 127));
         assert!(domains(&format!("a.{longest}")).is_empty(), "it is none, and its labels are not gone through");
         let long = "a-".repeat(100);
         assert_eq!(categories(&long), [folded(&long)]);

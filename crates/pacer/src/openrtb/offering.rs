@@ -5,6 +5,7 @@ use tidegate_shard::form;
 
 use super::name::{CurrencyCode, categories, domains, exact, folded, site};
 use super::request::{Blocked, Deal, Floor, Impression, Request, Stream, has};
+use crate::limits::CREATIVES_MAX;
 use crate::plan::{Creative, Media, OpenRtb};
 
 /// What a campaign buys.
@@ -22,16 +23,32 @@ pub struct Offering {
     tags: Box<[u64]>,
     deals: Box<[(u64, Box<str>)]>,
     creatives: Box<[Offered]>,
+    /// Domains of the creatives and those that they are below.
+    domains: Names,
+    /// Categories of the creatives and those that they are below.
+    categories: Names,
 }
+
+/// Some creatives of a campaign, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreativeSet(u16);
+
+const _: () = assert!(CREATIVES_MAX <= u16::BITS as usize);
+
+/// Hashes of names of creatives, sorted, each once: with the creatives that have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Names(Box<[(u64, CreativeSet)]>);
+
+/// Of two sorted lists, the shorter one is looked up in the other if that is so many times as long; else both are gone
+/// through together.
+const SEARCH_RATIO: usize = 8;
 
 /// A creative, made ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Offered {
     media: Media,
     size: (u16, u16),
-    /// Each with those that it is below.
-    domains: Box<[u64]>,
-    categories: Box<[u64]>,
+    has_category: bool,
     taxonomy: u16,
     attributes: u64,
     bundle: u64,
@@ -95,7 +112,24 @@ impl Offering {
             tags: all(&plan.tags, exact),
             deals: plan.deals.iter().map(|deal| (exact(deal), deal.clone())).collect(),
             creatives: plan.creatives.iter().map(|creative| Offered::of(campaign, creative)).collect(),
+            domains: Names::of(plan.creatives.iter().map(|creative| &*creative.domains), domains),
+            categories: Names::of(plan.creatives.iter().map(|creative| &*creative.categories), categories),
         }
+    }
+
+    /// The creatives that a request does not block. A taxonomy that one is not in says nothing of it, so that it may be
+    /// blocked.
+    pub fn wanted(&self, blocked: &Blocked) -> CreativeSet {
+        let by_domain = self.domains.which(&blocked.domains);
+        let by_category = self.categories.which(&blocked.categories);
+        let is_wanted = |(place, creative): &(usize, &Offered)| {
+            let is_category_blocked = !blocked.categories.is_empty()
+                && creative.has_category
+                && (blocked.taxonomy != creative.taxonomy || by_category.has(*place));
+            let is_app_blocked = creative.bundle != 0 && has(&blocked.apps, creative.bundle);
+            !is_category_blocked && !is_app_blocked && !by_domain.has(*place)
+        };
+        self.creatives.iter().enumerate().filter(is_wanted).map(|(place, _)| place).collect()
     }
 
     /// What bids of this campaign are looked up by: of its lists, the one that says most.
@@ -124,8 +158,15 @@ impl Offering {
         shapes
     }
 
-    /// Whether it takes part in the auction of this impression in this currency, and with what.
-    pub fn fits(&self, request: &Request, impression: &Impression, currency: CurrencyCode) -> Option<Fit> {
+    /// Whether it takes part in the auction of this impression in this currency, and with what. `wanted` gives what
+    /// [`Offering::wanted`] says of the request, and is asked last.
+    pub fn fits(
+        &self,
+        request: &Request,
+        impression: &Impression,
+        currency: CurrencyCode,
+        wanted: impl FnOnce() -> CreativeSet,
+    ) -> Option<Fit> {
         let is_in = |list: &[u64], one: u64| list.is_empty() || list.contains(&one);
         if self.currency != currency
             || !request.seats.allow(self.seat_hash)
@@ -146,12 +187,15 @@ impl Offering {
                 (Some(place), Some(deal))
             }
         };
-        let fits = |creative: &Offered| {
-            creative.is_wanted(&request.blocked)
-                && creative.has_room(impression)
-                && offered.is_none_or(|deal| creative.may_under(deal))
-        };
-        let creative = self.creatives.iter().position(fits)?;
+        if !self.creatives.iter().any(|creative| creative.has_room(impression)) {
+            return None;
+        }
+        let mut allowed = wanted();
+        if let Some(deal) = offered.filter(|deal| !deal.domains.is_empty()) {
+            allowed.0 &= self.domains.which(&deal.domains).0;
+        }
+        let fits = |(place, creative): (usize, &Offered)| allowed.has(place) && creative.has_room(impression);
+        let creative = self.creatives.iter().enumerate().position(fits)?;
         Some(Fit { creative, deal, floor: offered.map_or(impression.floor, |deal| deal.floor) })
     }
 
@@ -198,14 +242,11 @@ pub(super) enum Shape {
 
 impl Offered {
     fn of(campaign: &str, creative: &Creative) -> Offered {
-        let all =
-            |names: &[Box<str>], hashes: fn(&str) -> Vec<u64>| names.iter().flat_map(|name| hashes(name)).collect();
         let attributes = creative.attributes.iter().fold(0, |mask, attribute| mask | bit(*attribute));
         Offered {
             media: creative.media,
             size: (creative.width.unwrap_or(0), creative.height.unwrap_or(0)),
-            domains: all(&creative.domains, domains),
-            categories: all(&creative.categories, categories),
+            has_category: !creative.categories.is_empty(),
             taxonomy: creative.category_taxonomy,
             attributes,
             bundle: creative.bundle.as_deref().map_or(0, folded),
@@ -224,19 +265,6 @@ impl Offered {
             Media::Audio => Shape::Audio,
             Media::Native => Shape::Native,
         }
-    }
-
-    /// Whether a request does not block it. A taxonomy that it is not in says nothing of it, so that it may be blocked.
-    fn is_wanted(&self, blocked: &Blocked) -> bool {
-        let has_any = |of: &[u64], list: &[u64]| !list.is_empty() && of.iter().any(|one| has(list, *one));
-        let is_category_blocked = match () {
-            () if blocked.categories.is_empty() => false,
-            () if self.categories.is_empty() => false,
-            () if blocked.taxonomy != self.taxonomy => true,
-            () => has_any(&self.categories, &blocked.categories),
-        };
-        let is_app_blocked = self.bundle != 0 && has(&blocked.apps, self.bundle);
-        !is_category_blocked && !is_app_blocked && !has_any(&self.domains, &blocked.domains)
     }
 
     /// Whether it can be shown there.
@@ -263,9 +291,64 @@ impl Offered {
             && (self.protocol == 0 || stream.protocols == 0 || stream.protocols & self.protocol != 0)
             && self.duration_s.is_none_or(in_time)
     }
+}
 
-    fn may_under(&self, deal: &Deal) -> bool {
-        deal.domains.is_empty() || self.domains.iter().any(|domain| has(&deal.domains, *domain))
+impl Names {
+    /// Of the names of each creative; `hashes` makes of one its own hash and those of all that it is below.
+    fn of<'p>(all: impl Iterator<Item = &'p [Box<str>]>, hashes: fn(&str) -> Vec<u64>) -> Names {
+        let of_creative = |(place, names): (usize, &'p [Box<str>])| {
+            let hashed = names.iter().flat_map(move |name| hashes(name));
+            hashed.map(move |hash| (hash, CreativeSet::of(place)))
+        };
+        let mut sorted: Vec<(u64, CreativeSet)> = all.enumerate().flat_map(of_creative).collect();
+        sorted.sort_unstable_by_key(|(hash, _)| *hash);
+        sorted.dedup_by(|(hash, set), (kept, of_kept)| {
+            let is_same = hash == kept;
+            if is_same {
+                of_kept.0 |= set.0;
+            }
+            is_same
+        });
+        Names(sorted.into())
+    }
+
+    /// The creatives with a name of a sorted list.
+    fn which(&self, list: &[u64]) -> CreativeSet {
+        let names = &*self.0;
+        let mut found = 0;
+        if names.len() * SEARCH_RATIO <= list.len() {
+            names.iter().filter(|(hash, _)| has(list, *hash)).for_each(|(_, set)| found |= set.0);
+        } else if list.len() * SEARCH_RATIO <= names.len() {
+            let places = list.iter().filter_map(|hash| names.binary_search_by_key(hash, |(name, _)| *name).ok());
+            places.for_each(|place| found |= names[place].1.0);
+        } else {
+            let mut rest = list;
+            for (hash, set) in names {
+                while let [first, behind @ ..] = rest
+                    && first < hash
+                {
+                    rest = behind;
+                }
+                found |= if rest.first() == Some(hash) { set.0 } else { 0 };
+            }
+        }
+        CreativeSet(found)
+    }
+}
+
+impl CreativeSet {
+    fn of(place: usize) -> CreativeSet {
+        CreativeSet(1 << place)
+    }
+
+    fn has(self, place: usize) -> bool {
+        self.0 & CreativeSet::of(place).0 != 0
+    }
+}
+
+impl FromIterator<usize> for CreativeSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(places: I) -> CreativeSet {
+        places.into_iter().fold(CreativeSet::default(), |set, place| CreativeSet(set.0 | CreativeSet::of(place).0))
     }
 }
 

@@ -129,11 +129,19 @@ impl Default for Floor {
 }
 
 impl Floor {
-    /// A floor as requests say it, the price of a thousand: what is a part of a micro is a whole one.
+    /// A floor as requests say it, the price of a thousand: the least price that is not below it. What is a part of a
+    /// micro is a whole one, however small the part.
     pub fn of_cpm(cpm: f64, currency: CurrencyCode) -> Floor {
-        // A thousandth of a micro is below what a floating point number of this size can say.
-        let nanos = (cpm.max(0.0) * 1e6).round() as u64;
-        Floor { micros: nanos.div_ceil(1_000), currency }
+        // As an exchange compares them: a price is written as a decimal, and read as the number nearest to that.
+        let is_met = |micros: u64| micros as f64 / 1e3 >= cpm;
+        let near = (cpm.max(0.0) * 1e3).ceil() as u64;
+        // The product is rounded, so what is wanted may be beside it.
+        let micros = match near.checked_sub(1) {
+            Some(less) if is_met(less) => less,
+            _ if cpm > 0.0 && !is_met(near) => near.saturating_add(1),
+            _ => near,
+        };
+        Floor { micros, currency }
     }
 
     /// Whether so much is enough.

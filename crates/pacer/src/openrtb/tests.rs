@@ -60,7 +60,11 @@ fn names(names: &[&str]) -> Vec<Box<str>> {
 
 fn fits(plan: &OpenRtb, request: &Request) -> Option<Fit> {
     assert_eq!(plan.check(), Ok(()));
-    Offering::of("shoes", plan).fits(request, &request.impressions[0], CurrencyCode::USD)
+    fit_of(&Offering::of("shoes", plan), request, &request.impressions[0])
+}
+
+fn fit_of(offering: &Offering, request: &Request, impression: &Impression) -> Option<Fit> {
+    offering.fits(request, impression, CurrencyCode::USD, || offering.wanted(&request.blocked))
 }
 
 /// The request, with another first impression.
@@ -103,7 +107,10 @@ fn what_a_request_blocks_is_not_bid() {
     }
     let other = Blocked { categories: vec![folded("483")], taxonomy: 6, ..Blocked::default() };
     assert!(fits(&plan(), &Request { blocked: other, ..request() }).is_none(), "a taxonomy that says nothing of it");
-    for (domain, is_bid) in [("shoes.example", false), ("shop.shoes.example", false), ("hats.example", true)] {
+    let blocking_domains = ["shoes.example", "shop.shoes.example", "Shoes.Example.", "www.shoes.example", "example"];
+    let others = ["hats.example", "oes.example", "x.shop.shoes.example", "com", ".", ""];
+    let cases = blocking_domains.map(|domain| (domain, false)).into_iter().chain(others.map(|domain| (domain, true)));
+    for (domain, is_bid) in cases {
         let blocked = Blocked { domains: vec![site(domain)], ..Blocked::default() };
         assert_eq!(fits(&plan(), &blocking(blocked)).is_some(), is_bid, "{domain}");
     }
@@ -168,7 +175,9 @@ fn deals_and_seats_decide_who_may_bid() {
 #[test]
 fn a_floor_is_met_to_the_micro() {
     let usd = CurrencyCode::USD;
-    for (cpm, micros) in [(0.0, 0), (2.5, 2_500), (2.51, 2_510), (0.0301, 31), (1e-9, 0), (-3.0, 0), (0.1 + 0.2, 300)] {
+    let cases = [(0.0, 0), (2.5, 2_500), (2.51, 2_510), (0.0301, 31), (-3.0, 0), (f64::NAN, 0)];
+    let parts = [(2.001_000_1, 2_002), (2.001, 2_001), (1e-9, 1), (f64::MIN_POSITIVE, 1), (0.1 + 0.2, 301)];
+    for (cpm, micros) in cases.into_iter().chain(parts) {
         assert_eq!(Floor::of_cpm(cpm, usd).micros, micros, "{cpm}");
     }
     assert!(Floor::of_cpm(f64::MAX, usd).micros > u64::from(u32::MAX));
@@ -182,7 +191,7 @@ fn a_floor_is_met_to_the_micro() {
 fn a_bid_says_what_its_creative_is() {
     let offering = Offering::of("shoes", &plan());
     let request = request();
-    let fit = offering.fits(&request, &request.impressions[0], CurrencyCode::USD).expect("it fits");
+    let fit = fit_of(&offering, &request, &request.impressions[0]).expect("it fits");
     let written = concat!(
         r#","adm":"<a href=\"https://shoes.example\">","adomain":["shop.shoes.example"],"cid":"shoes","crid":"c1""#,
         r#","cat":["IAB18-3"],"cattax":1,"attr":[3],"w":300,"h":250,"mtype":1"#,
@@ -203,6 +212,15 @@ fn a_plan_says_what_is_wrong_with_it() {
     assert_eq!(field(of(Creative { width: None, ..creative() })), "openrtb.creatives.width");
     assert_eq!(field(of(Creative { domains: vec![], ..creative() })), "openrtb.creatives.domains");
     assert_eq!(field(of(Creative { attributes: vec![64], ..creative() })), "openrtb.creatives.attributes");
+    let deep = |name: &str| format!("{}{name}", "x.".repeat(126)).into();
+    let many = |count: usize| (0..count).map(|which| deep(&which.to_string())).collect();
+    let of_many = |count: usize| of(Creative { domains: many(count), ..creative() });
+    assert_eq!((of_many(8).check(), field(of_many(9))), (Ok(()), "openrtb.creatives.domains"));
+    let same = OpenRtb { creatives: vec![Creative { domains: many(8), ..creative() }; 16], ..plan() };
+    assert_eq!(same.check(), Ok(()), "each domain counts once");
+    let dashes: Box<str> = "-".repeat(200).into();
+    let categories = (0..6).map(|which| format!("{which}{dashes}").into()).collect();
+    assert_eq!(field(of(Creative { categories, ..creative() })), "openrtb.creatives.categories");
     let large = Creative { markup: "x".repeat(32 << 10).into(), ..creative() };
     assert_eq!(field(OpenRtb { creatives: vec![large; 3], ..plan() }), "openrtb.creatives");
 }
@@ -230,6 +248,41 @@ fn any_plan() -> impl Strategy<Value = OpenRtb> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 256 }))]
+
+    /// Whichever list is the longer one, the creatives that a request blocks are those of which it has a domain or one
+    /// above it.
+    #[test]
+    fn a_creative_is_blocked_if_the_list_has_its_domain(
+        of_creatives in prop::collection::vec(prop::collection::vec(0..400u32, 1..20), 1..8),
+        listed in prop::collection::vec(0..400u32, 0..200),
+    ) {
+        let name = |number: &u32| Box::from(format!("{}.site{}.example", number % 3, number / 3));
+        let creatives: Vec<Creative> = of_creatives
+            .iter()
+            .map(|numbers| Creative { domains: numbers.iter().map(name).collect(), ..creative() })
+            .collect();
+        let offering = Offering::of("c", &OpenRtb { creatives: creatives.clone(), ..plan() });
+        let blocked: Vec<u64> = listed.iter().map(|number| match number % 2 {
+            0 => site(&name(number)),
+            _ => site(&format!("site{number}.example")),
+        }).collect();
+        let is_wanted = |creative: &Creative| {
+            !creative.domains.iter().flat_map(|name| domains(name)).any(|hash| blocked.contains(&hash))
+        };
+        let expected: CreativeSet =
+            (0..creatives.len()).filter(|place| is_wanted(&creatives[*place])).collect();
+        let blocked = Blocked { domains: sorted(blocked.clone()), taxonomy: 1, ..Blocked::default() };
+        prop_assert_eq!(offering.wanted(&blocked), expected);
+    }
+
+    /// A price meets a floor that is the same decimal, and none that is larger by the least that can be said.
+    #[test]
+    fn a_floor_is_the_least_price_that_is_not_below(micros in any::<u32>()) {
+        let said = format!("{}.{:03}", micros / 1_000, micros % 1_000).parse::<f64>().expect("a decimal");
+        let usd = CurrencyCode::USD;
+        prop_assert_eq!(Floor::of_cpm(said, usd).micros, u64::from(micros));
+        prop_assert_eq!(Floor::of_cpm(said.next_up(), usd).micros, u64::from(micros) + 1);
+    }
 
     /// Whatever campaigns there are and were, the candidates of an impression have every one that fits it, in the order
     /// of their prices, each once.
@@ -266,7 +319,7 @@ proptest! {
         for (number, (offering, _)) in offerings.iter().enumerate() {
             let count = found.iter().filter(|found| **found == number as u32).count();
             prop_assert!(count <= usize::from(!gone[number]));
-            if !gone[number] && offering.fits(&request, impression, CurrencyCode::USD).is_some() {
+            if !gone[number] && fit_of(offering, &request, impression).is_some() {
                 prop_assert_eq!(count, 1, "campaign {} fits", number);
             }
         }

@@ -1,10 +1,13 @@
 //! What a campaign buys at exchanges that speak OpenRTB 2.6, and with which creatives.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::Fault;
 use crate::limits::{
-    CREATIVES_MAX, MARKUP_BYTES_MAX, OPENRTB_NAME_BYTES_MAX, OPENRTB_NAMES_MAX, OPENRTB_PLAN_BYTES_MAX,
+    CREATIVES_MAX, MARKUP_BYTES_MAX, OPENRTB_COMPARED_MAX, OPENRTB_NAME_BYTES_MAX, OPENRTB_NAMES_MAX,
+    OPENRTB_PLAN_BYTES_MAX,
 };
 
 /// What a campaign buys, and with which creatives. Each list that is empty asks for nothing.
@@ -122,6 +125,10 @@ impl OpenRtb {
             return fault("openrtb.creatives", format!("expected 1 to {CREATIVES_MAX} creatives"));
         }
         self.creatives.iter().try_for_each(Creative::check)?;
+        let domains = self.creatives.iter().flat_map(|creative| &creative.domains);
+        check_compared("openrtb.creatives.domains", domains, '.')?;
+        let categories = self.creatives.iter().flat_map(|creative| &creative.categories);
+        check_compared("openrtb.creatives.categories", categories, '-')?;
         let bytes: usize = self.creatives.iter().map(|creative| creative.markup.len()).sum();
         if bytes > OPENRTB_PLAN_BYTES_MAX {
             let why = format!("expected at most {OPENRTB_PLAN_BYTES_MAX} bytes of markup in all creatives together");
@@ -161,6 +168,24 @@ impl Creative {
 
 fn is_of_letters(text: &str, count: usize) -> bool {
     text.len() == count && text.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+/// Each name is compared with all that it is below, which `separator` tells apart.
+fn check_compared<'p>(
+    field: &'static str,
+    names: impl Iterator<Item = &'p Box<str>>,
+    separator: char,
+) -> Result<(), Fault> {
+    let different: BTreeSet<&str> = names.map(|name| &**name).collect();
+    let compared: usize = different.iter().map(|name| name.split(separator).count()).sum();
+    if compared <= OPENRTB_COMPARED_MAX {
+        return Ok(());
+    }
+    let why = format!(
+        "expected at most {OPENRTB_COMPARED_MAX} in all creatives together, each counted with those that it is below; \
+         there are {compared}"
+    );
+    fault(field, why)
 }
 
 fn check_names(field: &'static str, names: &[Box<str>]) -> Result<(), Fault> {

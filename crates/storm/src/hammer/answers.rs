@@ -27,6 +27,9 @@ pub const OUTCOMES: [NoticeOutcome; 8] = [
     NoticeOutcome::Won,
 ];
 
+/// Codes of refusals that say "not now", and one for all others.
+pub const REFUSALS: [&str; 5] = ["busy", "recovering", "too_many_requests", "timed_out", "other"];
+
 /// How often a server said what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
@@ -36,8 +39,8 @@ pub struct Answers {
     pub no_bids: [u64; REASONS.len()],
     /// Notices of wins, by the number of the outcome.
     pub notices: [u64; OUTCOMES.len()],
-    /// Packets that the server was too busy for.
-    pub busy: u64,
+    /// Packets and notices that were refused, by the place of the code in [`REFUSALS`].
+    pub refused: [u64; REFUSALS.len()],
 }
 
 impl Answers {
@@ -51,6 +54,17 @@ impl Answers {
     #[inline]
     pub fn notice(&mut self, outcome: NoticeOutcome) {
         self.notices[outcome as usize] += 1;
+    }
+
+    /// Counts a refusal by its code.
+    pub fn refuse(&mut self, code: &str) {
+        let known = REFUSALS.iter().position(|known| *known == code);
+        self.refused[known.unwrap_or(REFUSALS.len() - 1)] += 1;
+    }
+
+    /// Refusals of all kinds.
+    pub fn refusals(&self) -> u64 {
+        self.refused.iter().sum()
     }
 
     /// Bid requests answered.
@@ -67,7 +81,7 @@ impl Sub for Answers {
             bids: self.bids - before.bids,
             no_bids: std::array::from_fn(|reason| self.no_bids[reason] - before.no_bids[reason]),
             notices: std::array::from_fn(|outcome| self.notices[outcome] - before.notices[outcome]),
-            busy: self.busy - before.busy,
+            refused: std::array::from_fn(|code| self.refused[code] - before.refused[code]),
         }
     }
 }

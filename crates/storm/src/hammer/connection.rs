@@ -1,6 +1,6 @@
 //! One connection of the load: bytes to send, and the beginning of an answer whose end has not come.
 
-use super::{Answer, Answers, Protocol, Won};
+use super::{Answer, Answers, Protocol};
 use crate::outbox::Outbox;
 use anyhow::{Context, Result, bail};
 use mio::net::TcpStream;
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 /// A server that says nothing to a Hello for so long is stuck, or no pacer.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 
-pub struct Connection {
+pub struct Connection<W> {
     socket: TcpStream,
     outbox: Outbox,
     rest: Vec<u8>,
     /// Tags in the order asked, for protocols that answer in order.
     pub order: VecDeque<u32>,
     /// Bids that won and are not told yet.
-    pub won: Vec<Won>,
+    pub won: Vec<W>,
 }
 
-impl Connection {
+impl<W> Connection<W> {
     /// Connects, and lets the protocol talk.
-    pub fn open(address: SocketAddr, protocol: &mut impl Protocol) -> Result<Connection> {
+    pub fn open(address: SocketAddr, protocol: &mut impl Protocol<Won = W>) -> Result<Connection<W>> {
         let mut socket = std::net::TcpStream::connect(address)
             .with_context(|| format!("could not connect to {address}: does a pacer listen there?"))?;
         socket.set_nodelay(true)?;
@@ -63,13 +63,13 @@ impl Connection {
     }
 
     /// Appends notices of what won, and tells how many answers they will have.
-    pub fn notify(&mut self, protocol: &mut impl Protocol) -> u64 {
+    pub fn notify(&mut self, protocol: &mut impl Protocol<Won = W>) -> u64 {
         if self.won.is_empty() { 0 } else { protocol.notify(&mut self.won, self.outbox.bytes()) }
     }
 
     /// Reads all that has come into `buffer`, which all connections share. Calls `take` with each answer, the tags that
     /// were asked in order, and the time at which the answer was read.
-    pub fn receive<P: Protocol>(
+    pub fn receive<P: Protocol<Won = W>>(
         &mut self,
         protocol: &mut P,
         answers: &mut Answers,

@@ -3,6 +3,7 @@
 //! Why templates: encoding ten requests costs as much as everything else that the load does for a packet, and the load
 //! shares its cores with the server.
 
+use super::lottery::WinLottery;
 use super::protocol::To;
 use super::{Answer, Answers, Campaigns, Protocol, Won};
 use crate::tidegate::session;
@@ -69,7 +70,7 @@ impl Frames {
 
     /// This share of the bids wins.
     pub fn winning(self, share: f64) -> Frames {
-        Frames { wins: WinLottery { share, ..WinLottery::default() }, ..self }
+        Frames { wins: WinLottery::of(share), ..self }
     }
 
     /// The service that asks; without one no Hello is sent.
@@ -94,6 +95,7 @@ impl Template {
 }
 
 impl Protocol for Frames {
+    type Won = Won;
     const IN_ORDER: bool = false;
 
     fn greet(&mut self, socket: &mut TcpStream) -> Result<()> {
@@ -139,7 +141,7 @@ impl Protocol for Frames {
                         match <&[u8; _]>::try_from(bid.token) {
                             Ok(token) => {
                                 answers.bids += 1;
-                                won.extend(self.wins.draw(token, bid.price_micros));
+                                won.extend(self.wins.draw().map(|share| share.of(token, bid.price_micros)));
                             }
                             Err(_) if bid.token.is_empty() => answers.no_bid(bid.no_bid),
                             Err(_) => bail!("a bid has a token of {} bytes", bid.token.len()),
@@ -149,7 +151,7 @@ impl Protocol for Frames {
                 PacerReplyRef::Outcomes(outcomes) => outcomes.for_each(|outcome| answers.notice(outcome)),
                 other => bail!("an answer to bids or wins was expected, not {other:?}"),
             },
-            ReplyBodyRef::Other(reply_frame::Body::Error(error)) if error.code == "busy" => answers.busy += 1,
+            ReplyBodyRef::Other(reply_frame::Body::Error(error)) if error.code == "busy" => answers.refuse("busy"),
             ReplyBodyRef::Other(reply_frame::Body::Error(error)) => {
                 bail!("the server said {}: {}", error.code, error.detail)
             }
@@ -171,31 +173,6 @@ impl Protocol for Frames {
         }
         won.clear();
         count
-    }
-}
-
-/// Which bids win, and at which price.
-#[derive(Clone, Copy, Debug, Default)]
-struct WinLottery {
-    share: f64,
-    /// Of a win, what is due.
-    due: f64,
-    bids: u64,
-}
-
-impl WinLottery {
-    /// Whether this bid wins: every tenth does if a tenth shall. It costs from a half to all of what was bid.
-    #[inline]
-    fn draw(&mut self, token: &[u8; 32], price_micros: u32) -> Option<Won> {
-        self.due += self.share;
-        if self.due < 1.0 {
-            return None;
-        }
-        self.due -= 1.0;
-        self.bids += 1;
-        let of_256 = 128 + (scramble(self.bids) % 129);
-        let price_micros = (u64::from(price_micros) * of_256 / 256) as u32;
-        Some(Won { token: *token, price_micros })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::schedule::Schedule;
 use anyhow::{Context, Result, bail};
 use histogram::Histogram;
 use mio::{Events, Interest, Poll, Token};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tidegate_wire::pacer::NoticeOutcome;
@@ -24,6 +25,9 @@ const READ_BYTES: usize = 256 * 1024;
 /// What won is told with the connection's next packets, or after so much time.
 const NOTICE_DELAY: Duration = Duration::from_millis(1);
 
+/// Wins that wait for a connection that tells them, at most: a bound of memory. More are not told, and counted.
+const WINS_WAITING_MAX: usize = 4_096;
+
 /// A server that answers nothing for so long has failed the run.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
@@ -39,6 +43,9 @@ pub struct Load {
     pub bids_per_s: f64,
     /// Most packets in a row on one connection.
     pub burst: u32,
+    /// Most packets without an answer on one connection, of protocols that answer in order. What is due meanwhile goes
+    /// to another, or waits.
+    pub pipeline: usize,
     /// From one turn to the next, at least.
     pub turn: Duration,
     /// Not measured.
@@ -55,6 +62,7 @@ impl Default for Load {
             connections: 64,
             bids_per_s: 100_000.0,
             burst: 8,
+            pipeline: usize::MAX,
             turn: Duration::from_micros(100),
             warm_up: Duration::from_secs(1),
             measured: Duration::from_secs(10),
@@ -89,6 +97,8 @@ pub struct Measured {
     pub unsent: u64,
     /// Packets and notices that were never answered.
     pub unanswered: u64,
+    /// Wins that were not told, as too many waited for a connection.
+    pub wins_untold: u64,
     /// Processor time of the load.
     pub own_time: Duration,
     /// Processor time of the server.
@@ -144,7 +154,7 @@ pub fn measure(target: &Target<'_>, load: Load, protocol: &mut impl Protocol) ->
     match run.ask_until_over(target, protocol)? {
         End::Over => run.drain(protocol)?,
         // A server so far behind may need long for the rest.
-        End::GivenUp => run.measured.unanswered = run.packets_in_flight() + run.notices_in_flight,
+        End::GivenUp => run.measured.unanswered = run.in_flight(),
     }
     Ok(run.measured)
 }
@@ -159,10 +169,15 @@ enum End {
 }
 
 /// A load that is under way. Times are in nanoseconds since it began.
-struct Run {
+struct Run<P: Protocol> {
     poll: Poll,
     events: Events,
-    connections: Vec<Connection>,
+    /// Those that ask, then those that tell of wins, if these go apart.
+    connections: Vec<Connection<P::Won>>,
+    /// Those of the latter that wait for no answer.
+    idle_tellers: Vec<usize>,
+    /// Won, and to be told apart.
+    wins_waiting: VecDeque<P::Won>,
     buffer: Vec<u8>,
     begin: Instant,
     schedule: Schedule,
@@ -178,13 +193,15 @@ struct Run {
     measured_until_ns: u64,
 }
 
-impl Run {
-    fn open(address: SocketAddr, load: Load, protocol: &mut impl Protocol) -> Result<Run> {
+impl<P: Protocol> Run<P> {
+    fn open(address: SocketAddr, load: Load, protocol: &mut P) -> Result<Run<P>> {
         let poll = Poll::new()?;
-        let mut connections = Vec::with_capacity(load.connections);
-        for index in 0..load.connections {
-            let mut connection = Connection::open(address, protocol)
-                .with_context(|| format!("connection {} of {}", index + 1, load.connections))?;
+        let tellers = if P::NOTICES_APART { load.connections } else { 0 };
+        let count = load.connections + tellers;
+        let mut connections = Vec::with_capacity(count);
+        for index in 0..count {
+            let mut connection =
+                Connection::open(address, protocol).with_context(|| format!("connection {} of {count}", index + 1))?;
             poll.registry().register(connection.socket(), Token(index), Interest::READABLE | Interest::WRITABLE)?;
             connections.push(connection);
         }
@@ -192,8 +209,10 @@ impl Run {
         let measured_from_ns = load.warm_up.as_nanos() as u64;
         Ok(Run {
             poll,
-            events: Events::with_capacity(load.connections.max(16)),
+            events: Events::with_capacity(count.max(16)),
             connections,
+            idle_tellers: (load.connections..count).collect(),
+            wins_waiting: VecDeque::new(),
             buffer: vec![0; READ_BYTES],
             begin: Instant::now(),
             schedule: Schedule::new(load.bids_per_s / bids_per_packet as f64),
@@ -211,6 +230,7 @@ impl Run {
                 late_ns: histogram(),
                 unsent: 0,
                 unanswered: 0,
+                wins_untold: 0,
                 own_time: Duration::ZERO,
                 server_time: Duration::ZERO,
             },
@@ -224,7 +244,7 @@ impl Run {
     }
 
     /// The warm-up and the measured stretch.
-    fn ask_until_over(&mut self, target: &Target<'_>, protocol: &mut impl Protocol) -> Result<End> {
+    fn ask_until_over(&mut self, target: &Target<'_>, protocol: &mut P) -> Result<End> {
         let turn = self.measured.load.turn;
         self.begin = Instant::now();
         let (mut next_turn, mut next_notices) = (self.begin, self.begin);
@@ -240,6 +260,8 @@ impl Run {
                 is_measured = true;
                 before = (now, self.answers, used()?);
             }
+            // First what frees connections, then what needs them.
+            self.receive(protocol)?;
             let sent_all = self.ask(protocol, now_ns)?;
             if now_ns >= self.measured_until_ns {
                 break End::Over;
@@ -248,7 +270,6 @@ impl Run {
                 self.notify(protocol)?;
                 next_notices = now + NOTICE_DELAY;
             }
-            self.receive(protocol)?;
             if !sent_all && self.is_given_up() {
                 break End::GivenUp;
             }
@@ -271,24 +292,28 @@ impl Run {
     }
 
     /// Sends what is due and belongs to the load; `false` if some of it must wait until others are answered.
-    fn ask<P: Protocol>(&mut self, protocol: &mut P, now_ns: u64) -> Result<bool> {
+    fn ask(&mut self, protocol: &mut P, now_ns: u64) -> Result<bool> {
         let until_ns = now_ns.min(self.measured_until_ns);
         let mut left_of_burst = 0;
         let mut index = self.next_connection;
         let sent_all = loop {
             let Some(&tag) = self.free_tags.last() else { break false };
+            let goes_on = left_of_burst > 0 && self.has_room(index);
+            let Some(next) = (if goes_on { Some(index) } else { self.next_with_room() }) else { break false };
             let Some((_, due_ns)) = self.schedule.due(until_ns) else { break true };
             self.free_tags.pop();
-            if left_of_burst == 0 {
+            if !goes_on {
                 self.connections[index].flush()?;
-                index = self.next_connection;
-                self.next_connection = (index + 1) % self.connections.len();
+                index = next;
+                self.next_connection = (index + 1) % self.measured.load.connections;
                 left_of_burst = self.measured.load.burst;
                 if due_ns >= self.measured_from_ns {
                     count(&mut self.measured.late_ns, now_ns - due_ns);
                 }
                 // What won goes with these packets: a call less.
-                self.notices_in_flight += self.connections[index].notify(protocol);
+                if !P::NOTICES_APART {
+                    self.notices_in_flight += self.connections[index].notify(protocol);
+                }
             }
             left_of_burst -= 1;
             self.due_ns[tag as usize] = due_ns;
@@ -302,8 +327,22 @@ impl Run {
         Ok(sent_all)
     }
 
-    /// Tells of all that won.
-    fn notify(&mut self, protocol: &mut impl Protocol) -> Result<()> {
+    /// Whether one more packet may be asked on a connection.
+    fn has_room(&self, index: usize) -> bool {
+        self.connections[index].order.len() < self.measured.load.pipeline
+    }
+
+    /// The next connection in turn on which one more packet may be asked.
+    fn next_with_room(&self) -> Option<usize> {
+        let count = self.measured.load.connections;
+        (0..count).map(|step| (self.next_connection + step) % count).find(|index| self.has_room(*index))
+    }
+
+    /// Tells of what won: of all of it, or where notices go apart of as much as there are connections for.
+    fn notify(&mut self, protocol: &mut P) -> Result<()> {
+        if P::NOTICES_APART {
+            return self.notify_apart(protocol);
+        }
         for connection in &mut self.connections {
             let notices = connection.notify(protocol);
             if notices > 0 {
@@ -314,22 +353,42 @@ impl Run {
         Ok(())
     }
 
+    fn notify_apart(&mut self, protocol: &mut P) -> Result<()> {
+        while let Some(&index) = self.idle_tellers.last()
+            && let Some(won) = self.wins_waiting.pop_front()
+        {
+            self.idle_tellers.pop();
+            let connection = &mut self.connections[index];
+            connection.won.push(won);
+            self.notices_in_flight += connection.notify(protocol);
+            connection.flush()?;
+        }
+        Ok(())
+    }
+
     /// Reads all answers that have come; whether there were any.
-    fn receive<P: Protocol>(&mut self, protocol: &mut P) -> Result<bool> {
+    fn receive(&mut self, protocol: &mut P) -> Result<bool> {
         self.poll.poll(&mut self.events, Some(Duration::ZERO))?;
         let Run { connections, buffer, begin, due_ns, free_tags, answers, measured, .. } = self;
+        let (idle_tellers, wins_waiting) = (&mut self.idle_tellers, &mut self.wins_waiting);
+        let askers = measured.load.connections;
         let (from_ns, mut is_heard) = (self.measured_from_ns, false);
         for event in &self.events {
-            let connection = &mut connections[event.token().0];
+            let index = event.token().0;
+            let connection = &mut connections[index];
             if event.is_readable() {
                 is_heard = true;
                 let notices = &mut self.notices_in_flight;
                 connection.receive(protocol, answers, buffer, |answer, order, now| {
-                    let tag = match answer.to {
+                    let to = if index < askers { answer.to } else { To::Notices };
+                    let tag = match to {
                         To::Packet(_) if P::IN_ORDER => order.pop_front().context("an answer that nobody asked for")?,
                         To::Packet(tag) => tag,
                         To::Notices => {
                             *notices = notices.checked_sub(1).context("an answer to a notice that nobody sent")?;
+                            if index >= askers {
+                                idle_tellers.push(index);
+                            }
                             return Ok(());
                         }
                     };
@@ -344,6 +403,11 @@ impl Run {
                     Ok(())
                 })?;
             }
+            if P::NOTICES_APART {
+                let room = WINS_WAITING_MAX - wins_waiting.len();
+                measured.wins_untold += connection.won.len().saturating_sub(room) as u64;
+                wins_waiting.extend(connection.won.drain(..).take(room));
+            }
             if connection.unsent_bytes() > 0 {
                 connection.flush()?;
             }
@@ -352,9 +416,9 @@ impl Run {
     }
 
     /// Waits for what is still to be answered.
-    fn drain(&mut self, protocol: &mut impl Protocol) -> Result<()> {
+    fn drain(&mut self, protocol: &mut P) -> Result<()> {
         let mut heard = Instant::now();
-        while self.packets_in_flight() + self.notices_in_flight > 0 {
+        while self.in_flight() > 0 {
             if self.receive(protocol)? {
                 heard = Instant::now();
                 self.notify(protocol)?;
@@ -364,14 +428,16 @@ impl Run {
             }
             std::thread::sleep(self.measured.load.turn);
         }
-        self.measured.unanswered = self.packets_in_flight() + self.notices_in_flight;
+        self.measured.unanswered = self.in_flight();
         if self.answers.requests() == 0 && self.measured.unanswered > 0 {
             bail!("the server answered nothing for {} s; its log says why", SILENCE_MAX.as_secs());
         }
         Ok(())
     }
 
-    fn packets_in_flight(&self) -> u64 {
-        u64::from(IN_FLIGHT_MAX) - self.free_tags.len() as u64
+    /// Packets and notices without an answer, and wins that are still to be told.
+    fn in_flight(&self) -> u64 {
+        let packets = u64::from(IN_FLIGHT_MAX) - self.free_tags.len() as u64;
+        packets + self.notices_in_flight + self.wins_waiting.len() as u64
     }
 }

@@ -20,6 +20,8 @@ mod campaigns;
 mod connection;
 pub mod frames;
 mod load;
+mod lottery;
+pub mod openrtb;
 mod protocol;
 mod search;
 mod summary;
@@ -35,6 +37,7 @@ pub use summary::Summary;
 
 use anyhow::{Context, Result, ensure};
 use frames::Frames;
+use openrtb::OpenRtb;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -43,9 +46,17 @@ use tidegate_wire::limits::PACER_ITEMS_MAX;
 /// What to ask, how often, and of whom.
 #[derive(clap::Args)]
 pub struct Settings {
-    /// The binary port of the pacer.
+    /// The binary port of the pacer; with --openrtb, its HTTP port.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7420")]
     address: String,
+    /// Asks in JSON of OpenRTB 2.6 over HTTP. A campaign bids that buys the sites, apps and sizes of these requests:
+    /// site-0.example, com.example.app0, 300x250 and so on. A win is billed by the burl of its bid.
+    #[arg(long, conflicts_with_all = ["campaigns", "packet", "key"])]
+    openrtb: bool,
+    /// With --openrtb: most requests without an answer on one connection. Exchanges send the next one behind the
+    /// answer.
+    #[arg(long, requires = "openrtb", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    pipeline: u16,
     /// The token of a service that may ask for bids. Without one no Hello is sent, as for the peers of the bench.
     #[arg(long)]
     token: Option<String>,
@@ -95,14 +106,13 @@ pub fn run(settings: &Settings) -> Result<()> {
     settings.check()?;
     // The server may be on another machine, so what it costs there is not known.
     let target = Target { address: resolve(&settings.address)?, processor_time: &|| Ok(Duration::ZERO) };
-    let load = settings.load();
-    let protocol = || {
-        let frames = Frames::new(&settings.campaigns, usize::from(settings.packet), settings.users, settings.key);
-        frames.winning(settings.win_share).with_token(settings.token.clone())
-    };
-    let measured = match settings.find {
-        true => find(&target, load, Duration::from_secs_f64(settings.p99_ms / 1e3), protocol)?,
-        false => measure(&target, load, &mut protocol())?,
+    let measured = match settings.openrtb {
+        true => settings
+            .measure(&target, || OpenRtb::new(settings.users, settings.token.as_deref()).winning(settings.win_share))?,
+        false => settings.measure(&target, || {
+            let frames = Frames::new(&settings.campaigns, usize::from(settings.packet), settings.users, settings.key);
+            frames.winning(settings.win_share).with_token(settings.token.clone())
+        })?,
     };
     let summary = Summary::of(&measured);
     print!("{}", summary.table());
@@ -123,11 +133,19 @@ impl Settings {
         Ok(())
     }
 
+    fn measure<P: Protocol>(&self, target: &Target<'_>, protocol: impl Fn() -> P) -> Result<Measured> {
+        match self.find {
+            true => find(target, self.load(), Duration::from_secs_f64(self.p99_ms / 1e3), protocol),
+            false => measure(target, self.load(), &mut protocol()),
+        }
+    }
+
     fn load(&self) -> Load {
         Load {
             connections: usize::from(self.connections),
             bids_per_s: self.rate,
             burst: u32::from(self.burst),
+            pipeline: if self.openrtb { usize::from(self.pipeline) } else { usize::MAX },
             turn: Duration::from_micros(self.turn_us),
             warm_up: Duration::from_secs(1),
             measured: Duration::from_secs_f64(self.seconds),

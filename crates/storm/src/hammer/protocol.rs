@@ -23,7 +23,7 @@ pub enum To {
     Notices,
 }
 
-/// A bid that won.
+/// A bid that won, by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Won {
     /// What came with the bid.
@@ -37,6 +37,12 @@ pub trait Protocol {
     /// Whether a connection answers packets in the order it was asked; else each answer carries the packet's tag.
     const IN_ORDER: bool;
 
+    /// Whether notices of wins go over connections of their own, one at a time on each, as those of exchanges do.
+    const NOTICES_APART: bool = false;
+
+    /// A bid that won, as its notice needs it.
+    type Won;
+
     /// Talks to the server before the load begins, such as to log in. The socket still blocks here.
     fn greet(&mut self, socket: &mut TcpStream) -> Result<()>;
 
@@ -48,8 +54,8 @@ pub trait Protocol {
 
     /// Takes one whole answer from the front of `bytes`, counts what it says, and adds the bids that won to `won`;
     /// `None` when more must arrive first.
-    fn answer(&mut self, bytes: &[u8], answers: &mut Answers, won: &mut Vec<Won>) -> Result<Option<Answer>>;
+    fn answer(&mut self, bytes: &[u8], answers: &mut Answers, won: &mut Vec<Self::Won>) -> Result<Option<Answer>>;
 
-    /// Appends notices of all that won, and how many answers these will have.
-    fn notify(&mut self, won: &mut Vec<Won>, out: &mut Vec<u8>) -> u64;
+    /// Appends notices of all that won, and how many answers these will have. Where they go apart, one won.
+    fn notify(&mut self, won: &mut Vec<Self::Won>, out: &mut Vec<u8>) -> u64;
 }

@@ -64,10 +64,12 @@ pub fn find<P: Protocol>(
     )
 }
 
-/// Whether the server kept up, and was in time. A packet that it was too busy for was not answered in time.
+/// Whether the server kept up, and was in time. A packet that was refused was not answered in time, and wins that wait
+/// for ever are none.
 fn holds(measured: &Measured, p99_max: Duration) -> bool {
     let kept_up = measured.bids_per_s() >= 0.99 * measured.load.bids_per_s;
-    kept_up && measured.answers.busy == 0 && measured.latency_ms(0.99) <= p99_max.as_secs_f64() * 1e3
+    let is_served = measured.answers.refusals() == 0 && measured.wins_untold == 0;
+    kept_up && is_served && measured.latency_ms(0.99) <= p99_max.as_secs_f64() * 1e3
 }
 
 /// Doubling, then halving of the gap.

@@ -1,7 +1,7 @@
 //! What a load brought, as a table for people and as JSON for programs.
 
 use super::Measured;
-use super::answers::{OUTCOMES, REASONS};
+use super::answers::{OUTCOMES, REASONS, REFUSALS};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -52,8 +52,11 @@ impl Summary<'_> {
             let name = format!("wins: {}", plain(outcome.as_str_name()).replace('_', " "));
             row(&name, format!("{:>14.0} /s", self.per_s(count)));
         }
+        for (code, count) in REFUSALS.iter().zip(answers.refused).filter(|(_, count)| *count > 0) {
+            row(&format!("refused as {}", code.replace('_', " ")), format!("{count:>14}"));
+        }
         for (name, count) in [
-            ("packets refused as busy", answers.busy),
+            ("wins not told", self.measured.wins_untold),
             ("packets not sent", self.measured.unsent),
             ("packets not answered", self.measured.unanswered),
         ] {
@@ -87,7 +90,10 @@ impl Summary<'_> {
         for (outcome, count) in OUTCOMES.iter().zip(answers.notices) {
             add(format!("wins_{}_per_s", plain(outcome.as_str_name())), json!(self.per_s(count)));
         }
-        add("packets_busy".into(), json!(answers.busy));
+        for (code, count) in REFUSALS.iter().zip(answers.refused) {
+            add(format!("refused_{code}"), json!(count));
+        }
+        add("wins_untold".into(), json!(self.measured.wins_untold));
         add("packets_unsent".into(), json!(self.measured.unsent));
         add("packets_unanswered".into(), json!(self.measured.unanswered));
         add("hammer_late_p99_ms".into(), json!(self.measured.late_ms(0.99)));

@@ -4,7 +4,7 @@ use super::*;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tidegate_wire::pacer::{
     BidsWriter, NoBidReason, NoticeOutcome, NoticeOutcomesWriter, PacerRequestRef, read_request,
 };
@@ -150,7 +150,7 @@ fn run(manner: Manner, protocol: &mut Frames) -> Result<Measured> {
 #[test]
 fn everything_that_is_due_is_asked_and_answered() {
     let measured = run(Manner::Ready, &mut frames().with_token(Some("secret".to_owned()))).unwrap();
-    assert_eq!((measured.unsent, measured.unanswered, measured.answers.busy), (0, 0, 0));
+    assert_eq!((measured.unsent, measured.unanswered, measured.answers.refusals()), (0, 0, 0));
     let (answers, packets) = (measured.answers, 2_500);
     assert!(answers.requests() <= packets * 10);
     // Two of twenty campaigns are throttled, whenever the measured stretch ended.
@@ -177,8 +177,10 @@ fn a_pause_of_the_server_is_in_the_latency_of_all_that_was_due() {
 #[test]
 fn a_server_that_is_too_busy_is_counted_and_not_fast() {
     let measured = run(Manner::Busy, &mut frames()).unwrap();
-    assert!(measured.answers.busy > 0 && measured.answers.requests() == 0, "{:?}", measured.answers);
-    assert!(Summary::of(&measured).table().contains("packets refused as busy"));
+    let busy = measured.answers.refused[0];
+    assert!(busy > 0 && busy == measured.answers.refusals(), "{:?}", measured.answers);
+    assert_eq!(measured.answers.requests(), 0);
+    assert!(Summary::of(&measured).table().contains("refused as busy"));
 }
 
 #[test]
@@ -209,4 +211,86 @@ fn a_server_that_does_not_answer_ends_the_load() {
     assert_eq!((measured.unanswered, measured.answers.requests()), (1 << 17, 0));
     assert!(measured.latency_ms(0.99).is_infinite() && measured.elapsed < load.measured);
     assert!(Summary::of(&measured).json()["latency_p99_ms"].is_null());
+}
+
+/// What an exchange of the tests sees of a connection.
+#[derive(Default)]
+struct SeenByBidder {
+    requests: AtomicU64,
+    notices: AtomicU64,
+    most_waiting: AtomicU64,
+}
+
+/// A bidder that bids on every second request, and is too busy for every tenth.
+fn bidder(seen: Arc<SeenByBidder>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let seen = seen.clone();
+            std::thread::spawn(move || bid_over_http(socket.unwrap(), &seen));
+        }
+    });
+    address
+}
+
+fn bid_over_http(mut socket: TcpStream, seen: &SeenByBidder) {
+    const BURL: &str = "http://b.example/openrtb/2.6/billing?token=t&price=${AUCTION_PRICE}";
+    let (mut unread, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
+    let mut is_asked = false;
+    while let Ok(read @ 1..) = socket.read(&mut chunk) {
+        unread.extend_from_slice(&chunk[..read]);
+        let (mut waiting, mut out) = (0, Vec::new());
+        while let Some((line, length)) = request_in(&unread) {
+            unread.drain(..length);
+            waiting += 1;
+            let is_notice = line.starts_with("GET /openrtb/2.6/billing?token=t&price=");
+            assert!(is_notice || line.starts_with("POST /openrtb/2.6/bids "), "{line}");
+            assert!(!(is_notice && is_asked), "notices have connections of their own");
+            is_asked |= !is_notice;
+            let count = if is_notice { &seen.notices } else { &seen.requests };
+            let (status, body) = match count.fetch_add(1, Ordering::Relaxed) {
+                _ if is_notice => ("200 OK", r#"{"outcome":"taken"}"#.to_owned()),
+                number if number % 10 == 9 => ("503 Service Unavailable", r#"{"code":"busy"}"#.to_owned()),
+                number if number % 2 == 0 => ("200 OK", format!(r#"{{"id":"a","price":2.5,"burl":"{BURL}"}}"#)),
+                _ => ("204 No Content", String::new()),
+            };
+            write!(out, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        }
+        seen.most_waiting.fetch_max(waiting, Ordering::Relaxed);
+        if socket.write_all(&out).is_err() {
+            return;
+        }
+    }
+}
+
+/// The first line of the request at the front, and the bytes of the whole.
+fn request_in(bytes: &[u8]) -> Option<(String, usize)> {
+    let head = bytes.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).unwrap();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let whole = head + length.map_or(0, |length| length.parse::<usize>().unwrap());
+    (bytes.len() >= whole).then(|| (text.lines().next().unwrap().to_owned(), whole))
+}
+
+#[test]
+fn an_exchange_asks_one_at_a_time_and_bills_beside() {
+    let seen = Arc::new(SeenByBidder::default());
+    let target = Target { address: bidder(seen.clone()), processor_time: &|| Ok(Duration::ZERO) };
+    let load = Load {
+        connections: 4,
+        bids_per_s: 4_000.0,
+        pipeline: 1,
+        warm_up: Duration::ZERO,
+        measured: Duration::from_millis(500),
+        ..Load::default()
+    };
+    let measured = measure(&target, load, &mut OpenRtb::new(100, None).winning(0.5)).unwrap();
+    assert_eq!((measured.unanswered, measured.wins_untold), (0, 0));
+    let (requests, notices) = (seen.requests.load(Ordering::Relaxed), seen.notices.load(Ordering::Relaxed));
+    // Half of the requests are bid on, and half of the bids win.
+    assert!(requests >= 10 && notices.abs_diff(requests / 4) <= 1, "{requests} requests, {notices} notices");
+    assert_eq!(seen.most_waiting.load(Ordering::Relaxed), 1);
+    assert!(measured.answers.refused[0] > 0 && measured.answers.bids > 0, "{:?}", measured.answers);
+    assert!(Summary::of(&measured).table().contains("refused as busy"));
 }

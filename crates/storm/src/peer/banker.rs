@@ -97,6 +97,7 @@ pub struct Packets {
 }
 
 impl Protocol for Packets {
+    type Won = Won;
     const IN_ORDER: bool = true;
 
     fn greet(&mut self, _socket: &mut TcpStream) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The pacer in Go of `tests/peers/pacer`, which answers our frames.
+//! The pacer in Go of `tests/peers/pacer`, which answers our frames, and OpenRTB over HTTP.
 
 use crate::hammer::Campaigns;
 use crate::process::{self, Server};
@@ -12,23 +12,30 @@ use std::time::Duration;
 pub struct PacerGo {
     server: Server,
     address: SocketAddr,
+    http: SocketAddr,
 }
 
 impl PacerGo {
     /// Starts it on a free port; it has all campaigns up to the highest number.
     pub fn start(program: &Path, log: &Path, campaigns: &Campaigns) -> Result<PacerGo> {
-        let address = process::free_address()?;
+        let (address, http) = (process::free_address()?, process::free_address()?);
         let highest = campaigns.0.iter().max().context("there is no campaign")?;
         let mut command = Command::new(program);
-        command.args(["--listen", &address.to_string(), "--campaigns", &highest.to_string()]);
+        command.args(["--listen", &address.to_string(), "--http", &http.to_string()]);
+        command.args(["--campaigns", &highest.to_string()]);
         let mut server = Server::start("pacer-go", &mut command, log)?;
-        server.wait_until(Duration::from_secs(10), || process::accepts(address))?;
-        Ok(PacerGo { server, address })
+        server.wait_until(Duration::from_secs(10), || process::accepts(address) && process::accepts(http))?;
+        Ok(PacerGo { server, address, http })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it answers OpenRTB.
+    pub fn http(&self) -> SocketAddr {
+        self.http
     }
 
     /// Processor time it has used.

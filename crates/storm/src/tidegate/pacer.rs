@@ -3,7 +3,7 @@
 use super::http;
 use super::server::TOKEN;
 use super::session::Session;
-use crate::hammer::Campaigns;
+use crate::hammer::{Campaigns, openrtb};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -24,12 +24,14 @@ const SOURCE: &str = "source:advertisers";
 const SPEND: &str = "spend:bench";
 
 /// What the campaigns of a bench have in common.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct CampaignSet {
     /// How many there are.
     pub count: u32,
     /// Whether a user may see each only so often.
     pub is_capped: bool,
+    /// Whether they take part in auctions of OpenRTB, each on one of the sites and apps of the load.
+    pub is_auctioned: bool,
 }
 
 impl CampaignSet {
@@ -93,8 +95,32 @@ impl CampaignSet {
         if self.is_capped {
             plan["frequency"] = json!({ "bids_max": 100, "window_s": 3_600 });
         }
+        if self.is_auctioned {
+            plan["openrtb"] = openrtb_of(campaign);
+        }
         plan
     }
+}
+
+/// What a campaign buys: one place, in all sizes, and what it shows there.
+fn openrtb_of(campaign: u32) -> Value {
+    let place = campaign as usize % openrtb::PLACES_BOUGHT;
+    let creative = |id: String, media: &str| {
+        json!({
+            "id": id,
+            "media": media,
+            "markup": "<a href=\"https://shoes.example/?c=bench\"><img src=\"https://cdn.shoes.example/a.png\"></a>",
+            "domains": ["shoes.example"],
+            "categories": ["IAB18-3"],
+        })
+    };
+    let mut creatives: Vec<Value> = vec![creative("film".into(), "video"), creative("parts".into(), "native")];
+    for (width, height) in openrtb::SIZES {
+        let mut banner = creative(format!("{width}x{height}"), "banner");
+        (banner["width"], banner["height"]) = (json!(width), json!(height));
+        creatives.push(banner);
+    }
+    json!({ "sites": [openrtb::site(place)], "apps": [openrtb::app(place)], "creatives": creatives })
 }
 
 fn account(campaign: u32) -> String {

@@ -243,7 +243,8 @@ impl Configuration {
             ),
             // All bounds as the server ships.
             Configuration::Pacer => format!(
-                "[pacing]\n\
+                "[pacing.openrtb]\n\
+                 notice_base_url = \"http://bench\"\n\
                  \n\
                  [[service]]\n\
                  name = \"storm\"\n\

@@ -127,12 +127,14 @@ fn a_bid_is_made_billed_once_and_paid() {
     let at = forged.find("token=").expect("a token") + 10;
     forged.replace_range(at..=at, if &forged[at..=at] == "A" { "B" } else { "A" });
     assert_eq!(outcome(&mut notices, &forged), "422 openrtb_notice_invalid \"token\"");
-    assert_eq!(outcome(&mut notices, "/openrtb/2.6/billing"), "422 query_invalid \"token\"");
+    assert_eq!(outcome(&mut notices, "/openrtb/2.6/billing"), "422 openrtb_notice_invalid \"token\"");
     let other = bids(&mut exchange, &banner, 1).remove(0);
     assert_eq!(outcome(&mut notices, &notice(&bid["lurl"], "")), "won");
     let lost = notice(&other["lurl"], "");
-    let unproved = lost.replace("&proof=", "&proof=f");
-    assert_eq!(outcome(&mut notices, &unproved), "422 openrtb_notice_invalid \"proof\"");
+    for other in ["&proof=f", "&other="] {
+        let unproved = lost.replace("&proof=", other);
+        assert_eq!(outcome(&mut notices, &unproved), "422 openrtb_notice_invalid \"proof\"");
+    }
     assert_eq!(outcome(&mut notices, &lost), "taken");
     assert_eq!(outcome(&mut notices, &notice(&other["burl"], "2")), "lost");
 

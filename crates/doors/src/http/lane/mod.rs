@@ -29,7 +29,7 @@ use http_body_util::Full;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Sleep;
 
-use self::plain::{HEAD_BYTES_MAX, PlainHead, PlainLimits, Seen};
+use self::plain::{HEAD_BYTES_MAX, PlainBytes, PlainHead, PlainLimits, Seen};
 use super::body::HotBody;
 use super::connection::{Asked, Connection, Stopping};
 use super::rewound::Rewound;
@@ -117,16 +117,16 @@ struct Lane<'c, S> {
     stream: S,
     /// Not answered yet.
     read: Vec<u8>,
-    /// The head of the request before: most clients send the same one with each.
-    known: Option<Known<'c>>,
+    /// The head of the request before: most clients send the same one with each, but for the length of its body.
+    known: Option<(PlainBytes, Known<'c>)>,
 }
 
 /// A head that was looked at.
 #[derive(Clone)]
 struct Known<'c> {
-    bytes: Arc<[u8]>,
-    parts: Arc<Parts>,
+    head_bytes: usize,
     body_bytes: usize,
+    parts: Arc<Parts>,
     path: &'c HotPath,
 }
 
@@ -148,7 +148,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
             }
             looked = self.read.len();
             let until = match head.take() {
-                Some((known, since)) if known.bytes.len() + known.body_bytes <= looked => {
+                Some((known, since)) if known.head_bytes + known.body_bytes <= looked => {
                     return Next::Request(self.take(known, since));
                 }
                 Some((known, since)) => {
@@ -170,14 +170,20 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
 
     /// What the bytes begin with.
     fn head(&mut self, connection: &'c Connection) -> Head<'c> {
-        if let Some(known) = self.known.as_ref().filter(|known| self.read.starts_with(&known.bytes)) {
-            return Head::Known(known.clone());
-        }
         let limits = connection.door.limits;
         let limits = PlainLimits { headers_max: limits.headers_max, body_bytes_max: limits.body_bytes_max };
+        if let Some((before, known)) = &self.known
+            && let Some((head_bytes, body_bytes)) = before.again(&self.read, limits)
+        {
+            return Head::Known(Known { head_bytes, body_bytes, ..known.clone() });
+        }
         for path in connection.routing.hot_paths() {
             match plain::head(path.request_line(), &self.read, limits) {
-                Seen::Plain(head) => return Head::Known(self.known.insert(known(head, path, &self.read)).clone()),
+                Seen::Plain(head) => {
+                    let bytes = PlainBytes::of(&head, &self.read);
+                    let (_, known) = self.known.insert((bytes, known(head, path)));
+                    return Head::Known(known.clone());
+                }
                 Seen::Part => return Head::Part,
                 Seen::Other => {}
             }
@@ -187,8 +193,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
 
     /// Takes a request that is whole.
     fn take(&mut self, head: Known<'c>, since: Instant) -> PlainRequest<'c> {
-        let (head_bytes, end) = (head.bytes.len(), head.bytes.len() + head.body_bytes);
-        let body = Bytes::copy_from_slice(&self.read[head_bytes..end]);
+        let end = head.head_bytes + head.body_bytes;
+        let body = Bytes::copy_from_slice(&self.read[head.head_bytes..end]);
         self.read.drain(..end);
         PlainRequest { path: head.path, head: head.parts, body, since }
     }
@@ -258,11 +264,11 @@ enum Head<'c> {
     Other,
 }
 
-fn known<'c>(head: PlainHead, path: &'c HotPath, bytes: &[u8]) -> Known<'c> {
-    let PlainHead { head_bytes, body_bytes, headers } = head;
+fn known(head: PlainHead, path: &HotPath) -> Known<'_> {
+    let PlainHead { head_bytes, body_bytes, headers, .. } = head;
     let (mut parts, ()) = Request::new(()).into_parts();
     (parts.method, parts.uri, parts.headers) = (path.method().clone(), path.uri().clone(), headers);
-    Known { bytes: bytes[..head_bytes].into(), parts: Arc::new(parts), body_bytes, path }
+    Known { head_bytes, body_bytes, parts: Arc::new(parts), path }
 }
 
 /// Whether a head may end in `bytes`, but not within the first `looked`: so that each byte is looked at about once,

@@ -4,6 +4,8 @@
 //! method, path, header fields and end. So a proxy in front of the door cannot see another one in it. What is unusual
 //! is not refused here, only left to hyper.
 
+use std::ops::Range;
+
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use httparse::{EMPTY_HEADER, Status};
 
@@ -29,6 +31,13 @@ pub struct PlainLimits {
     pub body_bytes_max: usize,
 }
 
+impl PlainLimits {
+    /// Bytes of the largest body of a plain request.
+    fn body_bytes(self) -> usize {
+        BODY_BYTES_MAX.min(self.body_bytes_max)
+    }
+}
+
 /// What bytes begin with.
 #[derive(Debug, PartialEq)]
 pub enum Seen {
@@ -47,8 +56,37 @@ pub struct PlainHead {
     pub head_bytes: usize,
     /// Bytes of the body behind it.
     pub body_bytes: usize,
-    /// All its header fields, in order.
+    /// Where the digits stand that say so.
+    pub length_at: Range<usize>,
+    /// All its other header fields, in order.
     pub headers: HeaderMap,
+}
+
+/// A head that was plain. The next one of its client is mostly the same, but for the length of its body.
+#[derive(Clone, Debug)]
+pub struct PlainBytes {
+    bytes: Box<[u8]>,
+    length_at: Range<usize>,
+}
+
+impl PlainBytes {
+    /// Of a head, which `bytes` begin with.
+    pub fn of(head: &PlainHead, bytes: &[u8]) -> PlainBytes {
+        PlainBytes { bytes: bytes[..head.head_bytes].into(), length_at: head.length_at.clone() }
+    }
+
+    /// Bytes of the head and of the body, if `bytes` begin with the same head, whatever the length of the body.
+    pub fn again(&self, bytes: &[u8], limits: PlainLimits) -> Option<(usize, usize)> {
+        let rest = bytes.strip_prefix(&self.bytes[..self.length_at.start])?;
+        let digits = rest.iter().take(LENGTH_DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
+        let behind = &self.bytes[self.length_at.end..];
+        if !rest[digits..].starts_with(behind) {
+            return None;
+        }
+        let head_bytes = self.length_at.start + digits + behind.len();
+        let body_bytes = length(&rest[..digits]).filter(|bytes| *bytes <= limits.body_bytes())?;
+        (head_bytes <= HEAD_BYTES_MAX).then_some((head_bytes, body_bytes))
+    }
 }
 
 /// The only first line that a plain request for `method` on `path` has.
@@ -83,12 +121,15 @@ fn plain(head: &[u8], fields: &[httparse::Header<'_>], limits: PlainLimits) -> O
         return None;
     }
     let mut headers = HeaderMap::with_capacity(fields.len());
-    let (mut hosts, mut connections, mut body_bytes) = (0, 0, None);
+    let (mut hosts, mut connections, mut body) = (0, 0, None);
     for field in fields {
         let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
         match name {
             header::HOST if is_host(field.value) => hosts += 1,
-            header::CONTENT_LENGTH if body_bytes.is_none() => body_bytes = Some(length(field.value)?),
+            header::CONTENT_LENGTH if body.is_none() => {
+                body = Some((length(field.value)?, place_in(head, field.value)));
+                continue;
+            }
             header::CONNECTION if field.value.eq_ignore_ascii_case(b"keep-alive") => connections += 1,
             // What decides how far a request goes, what becomes of the connection, or how it is answered.
             header::CONTENT_LENGTH
@@ -103,9 +144,15 @@ fn plain(head: &[u8], fields: &[httparse::Header<'_>], limits: PlainLimits) -> O
         }
         headers.append(name, HeaderValue::from_bytes(field.value).ok()?);
     }
-    let body_bytes = body_bytes.filter(|bytes| *bytes <= BODY_BYTES_MAX.min(limits.body_bytes_max))?;
+    let (body_bytes, length_at) = body.filter(|(bytes, _)| *bytes <= limits.body_bytes())?;
     let is_plain = hosts == 1 && connections <= 1;
-    is_plain.then(|| Seen::Plain(PlainHead { head_bytes: head.len(), body_bytes, headers }))
+    is_plain.then(|| Seen::Plain(PlainHead { head_bytes: head.len(), body_bytes, length_at, headers }))
+}
+
+/// Where a part of the head stands in it.
+fn place_in(head: &[u8], part: &[u8]) -> Range<usize> {
+    let begin = part.as_ptr().addr() - head.as_ptr().addr();
+    begin..begin + part.len()
 }
 
 /// Whether a line ends without a carriage return, which some would not see as an end.

@@ -135,5 +135,5 @@ fn numbers_of_any_size_are_taken_for_what_they_mean() {
     let request = read(body.as_bytes()).expect("a request").request;
     assert_eq!(request.impressions[0].banner, Some(Banner { sizes: vec![(u16::MAX, 0)], blocked: 1 << 3 }));
     assert_eq!((request.device_type, request.is_test), (0, true));
-    assert_eq!(request.impressions[0].floor.micros, u64::MAX.div_ceil(1_000));
+    assert_eq!(request.impressions[0].floor.micros, u64::MAX);
 }

@@ -146,3 +146,16 @@ fn so_many_campaigns_are_looked_at_and_no_more() {
     let auctioned = bidder.auction(&request());
     assert_eq!((told(&auctioned), auctioned.candidates), (vec![], CANDIDATES_MAX as u32));
 }
+
+/// What was found for one request is of no other one.
+#[test]
+fn each_request_blocks_for_itself() {
+    let mut bidder = with(vec![aim(100, &plan())], 10_000);
+    let domains = vec![crate::openrtb::site("shoes.example")];
+    let blocking = Request { blocked: Blocked { domains, taxonomy: 1, ..Blocked::default() }, ..request() };
+    let two = |request: Request| Request { impressions: vec![impression(1), impression(2)], ..request };
+    for _ in 0..2 {
+        assert_eq!(told(&bidder.auction(&two(blocking.clone()))), []);
+        assert_eq!(told(&bidder.auction(&two(request()))), [(0, 1, 100), (1, 1, 100)]);
+    }
+}

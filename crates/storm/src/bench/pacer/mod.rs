@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   ours ──▶ Tidegate, binary port: packets of ten, of one, many campaigns, a reload under load
+//!      └───▶ Tidegate, HTTP: OpenRTB
 //!   peers ─▶ a banker in Redis, a pacer in Go: packets of ten
 //! ```
 
@@ -11,17 +12,22 @@ mod peers;
 
 use super::subject::Subject;
 use crate::hammer::frames::Frames;
+use crate::hammer::openrtb::OpenRtb;
 use crate::hammer::{Campaigns, Load, Measured, Target, find, measure};
 use crate::peer::banker::Banker;
 use crate::peer::pacer_go::PacerGo;
 use crate::report::Report;
 use crate::tidegate::server::TOKEN;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Requests in a packet, as exchanges send them.
 const PACKET: usize = 10;
+/// Requests of OpenRTB a second at which searches begin.
+const FIRST_OPENRTB: f64 = 20_000.0;
+/// Of these, so many at least are bid on; the places of the others are not bought.
+const OPENRTB_BID_PERCENT_MIN: u64 = 30;
 /// Users that the requests are of.
 const USERS: u32 = 1_000_000;
 
@@ -78,14 +84,20 @@ pub enum Case {
     Singles,
     /// Ten times as many campaigns, with frequency caps; then all of them are reloaded at half of that rate.
     Campaigns,
+    /// OpenRTB over HTTP.
+    Openrtb,
 }
 
 impl Case {
-    const ALL: [Case; 3] = [Case::Bids, Case::Singles, Case::Campaigns];
+    const ALL: [Case; 4] = [Case::Bids, Case::Singles, Case::Campaigns, Case::Openrtb];
 
     /// Whether a server takes part.
     fn suits(self, kind: Kind) -> bool {
-        self == Case::Bids || kind == Kind::Tidegate
+        match kind {
+            Kind::Tidegate => true,
+            Kind::Redis => self == Case::Bids,
+            Kind::Go => matches!(self, Case::Bids | Case::Openrtb),
+        }
     }
 }
 
@@ -142,6 +154,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     report.derive_ratio("bids_to_redis_ratio", "bids_per_s", &peers[0]);
     report.derive_ratio("bids_to_go_ratio", "bids_per_s", &peers[1]);
     report.derive_ratio_to_best("bids_to_best_peer_ratio", "bids_per_s", &peers);
+    report.derive_ratio("openrtb_to_go_ratio", "openrtb_bids_per_s", "peer_go_openrtb_bids_per_s");
     report.derive_ratio("bids_10k_campaigns_ratio", "bids_10k_campaigns_per_s", "bids_per_s");
     settings.subject.publish("pacer", &versions, &report)
 }
@@ -175,6 +188,8 @@ impl Bench<'_> {
             (Case::Bids, Kind::Tidegate) => ours::bids(self, report),
             (Case::Singles, _) => ours::singles(self, report),
             (Case::Campaigns, _) => ours::campaigns(self, report),
+            (Case::Openrtb, Kind::Go) => peers::go_openrtb(self, report),
+            (Case::Openrtb, _) => ours::openrtb(self, report),
             (Case::Bids, Kind::Redis) => peers::redis(self, report),
             (Case::Bids, Kind::Go) => peers::go(self, report),
         }
@@ -189,7 +204,7 @@ impl Bench<'_> {
             turn: Duration::from_micros(self.settings.turn_us),
             warm_up: Duration::from_secs(1),
             measured: Duration::from_secs_f64(self.settings.seconds),
-            give_up_after: None,
+            ..Load::default()
         }
     }
 
@@ -210,6 +225,16 @@ impl Bench<'_> {
     /// The highest rate that holds the latency.
     fn peak(&self, target: &Target<'_>, first: f64, frames: impl FnMut() -> Frames) -> Result<Measured> {
         find(target, self.load(first), self.p99_max(), frames)
+    }
+
+    /// The same for OpenRTB, one request at a time on each connection.
+    fn openrtb_peak(&self, target: &Target<'_>) -> Result<Measured> {
+        let load = Load { pipeline: 1, ..self.load(FIRST_OPENRTB) };
+        let requests = || OpenRtb::new(USERS, Some(TOKEN)).winning(self.settings.win_share);
+        let peak = find(target, load, self.p99_max(), requests)?;
+        let (bids, asked) = (peak.answers.bids, peak.answers.requests());
+        ensure!(bids * 100 >= asked * OPENRTB_BID_PERCENT_MIN, "of {asked} requests only {bids} were bid on");
+        Ok(peak)
     }
 
     /// What half of a rate brings.

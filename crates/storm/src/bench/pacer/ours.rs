@@ -16,7 +16,8 @@ const FIRST_SINGLES: f64 = 100_000.0;
 
 /// Packets of ten: the highest rate, and the latency at half of it.
 pub fn bids(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
-    let (tidegate, campaigns) = server(bench, CampaignSet { count: bench.settings.campaigns, is_capped: false })?;
+    let set = CampaignSet { count: bench.settings.campaigns, ..CampaignSet::default() };
+    let (tidegate, campaigns) = server(bench, set)?;
     let processor_time = || tidegate.processor_time();
     let target = Target { address: tidegate.binary(), processor_time: &processor_time };
     let frames = || bench.frames_with_token(&campaigns, PACKET);
@@ -38,7 +39,8 @@ pub fn bids(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 
 /// Packets of one.
 pub fn singles(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
-    let (tidegate, campaigns) = server(bench, CampaignSet { count: bench.settings.campaigns, is_capped: false })?;
+    let set = CampaignSet { count: bench.settings.campaigns, ..CampaignSet::default() };
+    let (tidegate, campaigns) = server(bench, set)?;
     let processor_time = || tidegate.processor_time();
     let target = Target { address: tidegate.binary(), processor_time: &processor_time };
     let peak = bench.peak(&target, FIRST_SINGLES, || bench.frames_with_token(&campaigns, 1))?;
@@ -50,7 +52,7 @@ pub fn singles(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
 
 /// Many campaigns with frequency caps: the highest rate, and the latency at half of it while all are reloaded.
 pub fn campaigns(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
-    let set = CampaignSet { count: bench.settings.many_campaigns, is_capped: true };
+    let set = CampaignSet { count: bench.settings.many_campaigns, is_capped: true, ..CampaignSet::default() };
     let (tidegate, campaigns) = server(bench, set)?;
     let processor_time = || tidegate.processor_time();
     let target = Target { address: tidegate.binary(), processor_time: &processor_time };
@@ -71,6 +73,22 @@ pub fn campaigns(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     report.add("reload_latency_p9999_ms", half.latency_ms(0.9999));
     let elapsed = half.load.warm_up + half.load.measured;
     report.add("reload_campaigns_per_s", reloaded as f64 / elapsed.as_secs_f64());
+    Ok(())
+}
+
+/// OpenRTB over HTTP: one request at a time on each connection.
+pub fn openrtb(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    let set = CampaignSet { count: bench.settings.campaigns, is_auctioned: true, ..CampaignSet::default() };
+    let (tidegate, _) = server(bench, set)?;
+    let processor_time = || tidegate.processor_time();
+    let target = Target { address: tidegate.http(), processor_time: &processor_time };
+    let peak = bench.openrtb_peak(&target)?;
+    let (bids, asked) = (peak.answers.bids, peak.answers.requests());
+    report.add("openrtb_bids_per_s", peak.bids_per_s());
+    report.add("openrtb_bid_share", bids as f64 / asked as f64);
+    report.add("openrtb_server_cpu_ns", peak.server_cpu_ns());
+    report.add("openrtb_client_cpu_ns", peak.own_time.as_nanos() as f64 / asked as f64);
+    report.add("openrtb_wins_per_s", peak.notices_per_s(NoticeOutcome::Taken));
     Ok(())
 }
 

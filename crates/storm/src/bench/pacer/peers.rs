@@ -1,4 +1,4 @@
-//! The packets of ten, to a banker in Redis and to a pacer in Go.
+//! The packets of ten, to a banker in Redis and to a pacer in Go; and OpenRTB, to the latter.
 
 use super::{Bench, PACKET};
 use crate::hammer::{Campaigns, Measured, Target, find};
@@ -38,6 +38,18 @@ pub fn go(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let half = bench.at_half(&target, peak.load.bids_per_s, bench.frames(&campaigns, PACKET))?;
     report.add("peer_go_bid_latency_p99_ms", half.latency_ms(0.99));
     report.add("peer_go_bid_latency_p9999_ms", half.latency_ms(0.9999));
+    Ok(())
+}
+
+/// The pacer in Go over HTTP.
+pub fn go_openrtb(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    let campaigns = numbered(bench);
+    let pacer = PacerGo::start(&bench.settings.pacer_go, &bench.out.join("pacer-go.log"), &campaigns)?;
+    let processor_time = || pacer.processor_time();
+    let target = Target { address: pacer.http(), processor_time: &processor_time };
+    let peak = bench.openrtb_peak(&target)?;
+    report.add("peer_go_openrtb_bids_per_s", peak.bids_per_s());
+    report.add("peer_go_openrtb_server_cpu_ns", peak.server_cpu_ns());
     Ok(())
 }
 

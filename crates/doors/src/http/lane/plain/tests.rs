@@ -19,15 +19,15 @@ fn with(lines: &str) -> Seen {
 fn a_plain_request_is_taken_with_all_its_fields() {
     let bytes = "POST /v1/hot HTTP/1.1\r\nHost: a\r\nX-Ray:\tb \r\nConnection: Keep-Alive\r\nx-ray: c\r\n\
                  Content-Length: 0012\r\nauthorization: Bearer \u{e4}\r\n\r\n{\"id\":1}POST";
-    let Seen::Plain(PlainHead { head_bytes, body_bytes, headers }) = seen(bytes) else { panic!("{:?}", seen(bytes)) };
-    assert_eq!((&bytes[head_bytes..], body_bytes), ("{\"id\":1}POST", 12));
+    let Seen::Plain(head) = seen(bytes) else { panic!("{:?}", seen(bytes)) };
+    let PlainHead { head_bytes, body_bytes, length_at, headers } = head;
+    assert_eq!((&bytes[head_bytes..], body_bytes, &bytes[length_at]), ("{\"id\":1}POST", 12, "0012"));
     let fields: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    let expected: [(&str, &[u8]); 6] = [
+    let expected: [(&str, &[u8]); 5] = [
         ("host", b"a"),
         ("x-ray", b"b"),
         ("x-ray", b"c"),
         ("connection", b"Keep-Alive"),
-        ("content-length", b"0012"),
         ("authorization", "Bearer \u{e4}".as_bytes()),
     ];
     assert_eq!(fields, expected);
@@ -104,4 +104,26 @@ fn what_is_long_is_somebody_elses() {
     assert_eq!(seen(&bytes[..HEAD_BYTES_MAX - 1]), Seen::Part);
     assert_eq!(seen(&bytes[..HEAD_BYTES_MAX]), Seen::Other);
     assert_eq!(with(&format!("x: {}\r\n", "y".repeat(HEAD_BYTES_MAX))), Seen::Other);
+}
+
+/// What is known again is what would be read: for each head, the same lengths as if it were the first one.
+#[test]
+fn a_head_is_known_again_whatever_the_length_of_its_body() {
+    let head_with = |length: &str, end: &str| format!("POST /v1/hot HTTP/1.1\r\nContent-Length: {length}{end}");
+    let end = "\r\nhost: a\r\n\r\n";
+    let first = head_with("12", end);
+    let Seen::Plain(head) = seen(&first) else { panic!("it is plain") };
+    let known = PlainBytes::of(&head, first.as_bytes());
+    for length in ["12", "0", "7", "0012", "4999", "5000"] {
+        let next = head_with(length, end) + "{}POST";
+        let Seen::Plain(read) = seen(&next) else { panic!("{next}") };
+        assert_eq!(known.again(next.as_bytes(), LIMITS), Some((read.head_bytes, read.body_bytes)), "{length}");
+    }
+    for length in ["", "5001", "99999", "000012", "1 2", "-1", "+1", "1a", "12 "] {
+        assert_eq!(known.again(head_with(length, end).as_bytes(), LIMITS), None, "{length:?}");
+    }
+    for other in ["\r\nhost: b\r\n\r\n", "\r\nhost: a\r\n", "\r\nhost: a\r\nte: a\r\n\r\n", "\nhost: a\r\n\r\n"] {
+        assert_eq!(known.again(head_with("12", other).as_bytes(), LIMITS), None, "{other:?}");
+    }
+    assert_eq!(known.again(&first.as_bytes()[..first.len() - 1], LIMITS), None);
 }
