@@ -13,19 +13,19 @@ use super::rooms::Operation;
 /// `Send`.
 pub(super) struct AnswerClock {
     door: Door,
-    /// Whether an answer is to be written.
+    /// Whether answers are to be written.
     is_due: AtomicBool,
-    answer: Mutex<Option<(Instant, Operation)>>,
+    answers: Mutex<Vec<(Instant, Operation)>>,
 }
 
 impl AnswerClock {
     pub fn new(door: Door) -> AnswerClock {
-        AnswerClock { door, is_due: AtomicBool::new(false), answer: Mutex::new(None) }
+        AnswerClock { door, is_due: AtomicBool::new(false), answers: Mutex::default() }
     }
 
-    /// The answer to a request that came at `since` is there, and is written next.
+    /// The answer to a request that came at `since` is there, and is written next, perhaps with those behind it.
     pub fn answered(&self, since: Instant, operation: Operation) {
-        *self.answer.lock().expect("no thread panics while it holds it") = Some((since, operation));
+        self.answers.lock().expect("no thread panics while it holds it").push((since, operation));
         self.is_due.store(true, Ordering::Relaxed);
     }
 
@@ -34,8 +34,8 @@ impl AnswerClock {
         if !self.is_due.swap(false, Ordering::Relaxed) {
             return;
         }
-        let answer = self.answer.lock().expect("no thread panics while it holds it").take();
-        if let Some((since, Operation(operation))) = answer {
+        let mut answers = self.answers.lock().expect("no thread panics while it holds it");
+        for (since, Operation(operation)) in answers.drain(..) {
             self.door.took(operation, since.elapsed());
         }
     }

@@ -194,10 +194,10 @@ impl Door {
         }
     }
 
-    /// A whole answer as bytes, and whether its connection ends with it; it does if `is_last`.
-    pub(super) fn encode(&self, answer: Response<Full<Bytes>>, is_last: bool) -> (Vec<u8>, bool) {
+    /// Appends a whole answer. Returns whether its connection ends with it; it does if `is_last`.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>, answer: Response<Full<Bytes>>, is_last: bool) -> bool {
         let mut date = self.date.lock().expect("no thread panics while it holds the date");
-        encode::bytes(answer, is_last, &mut date)
+        encode::append(bytes, answer, is_last, &mut date)
     }
 
     /// Counts how long a request took.

@@ -15,7 +15,13 @@ use super::problem::Problem;
 
 /// Decodes a body, which must be a JSON object.
 pub fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
-    match serde_json::from_slice::<Object<T>>(body) {
+    // Looking once whether it is UTF-8 costs less than looking at each string. One that is not is read as before: what
+    // nobody reads of it may be anything.
+    let decoded = match std::str::from_utf8(body) {
+        Ok(text) => serde_json::from_str::<Object<T>>(text),
+        Err(_) => serde_json::from_slice::<Object<T>>(body),
+    };
+    match decoded {
         Ok(object) => Ok(object.0),
         Err(error) => Err(explain::<T>(body, &error)),
     }

@@ -37,15 +37,20 @@ impl DateLine {
     }
 }
 
-/// `answer` as bytes, and whether the connection ends with it: because `is_last`, or because it says so itself.
-pub(in crate::http) fn bytes(answer: Response<Full<Bytes>>, is_last: bool, date: &mut DateLine) -> (Vec<u8>, bool) {
+/// Appends `answer`. Returns whether the connection ends with it: because `is_last`, or because it says so itself.
+pub(in crate::http) fn append(
+    bytes: &mut Vec<u8>,
+    answer: Response<Full<Bytes>>,
+    is_last: bool,
+    date: &mut DateLine,
+) -> bool {
     let (mut head, body) = answer.into_parts();
     let body = body.into_inner().unwrap_or_default();
     let says_so = head.headers.get(header::CONNECTION).is_some_and(|value| value.as_bytes() == b"close");
     if is_last && !says_so {
         head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+    bytes.reserve(HEAD_BYTES + body.len());
     for part in ["HTTP/1.1 ", head.status.as_str(), " ", head.status.canonical_reason().unwrap_or("<none>"), "\r\n"] {
         bytes.extend_from_slice(part.as_bytes());
     }
@@ -61,7 +66,7 @@ pub(in crate::http) fn bytes(answer: Response<Full<Bytes>>, is_last: bool, date:
     }
     write!(bytes, "date: {date}\r\n\r\n").expect("memory takes what is written");
     bytes.extend_from_slice(&body);
-    (bytes, is_last || says_so)
+    is_last || says_so
 }
 
 #[cfg(test)]

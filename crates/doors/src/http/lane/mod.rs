@@ -1,7 +1,8 @@
 //! The short way of the hot requests: what is plain is read, answered and written here, without hyper.
 //!
 //! ```text
-//!   stream ─▶ read ─┬─ plain ──────────▶ Connection::answer_in_turn ─▶ encode ─▶ one write ─▶ read …
+//!   stream ─▶ read ─┬─ plain ──────────▶ Connection::answer_in_turn ─▶ encode ─┬─▶ one write ─▶ read …
+//!                   │  next ◀── one more was read with it, and can be answered ─┘
 //!                   └─ anything else ──▶ hyper, with the unread bytes in front, to the end
 //! ```
 //!
@@ -40,6 +41,8 @@ const READ_BYTES: usize = 4 << 10;
 /// How long the lane waits for a body behind its head before hyper does: a client with Nagle's delay may take as long
 /// for its second segment.
 const BODY_WAIT: Duration = Duration::from_millis(100);
+/// Bytes of answers that are written together, to a client that does not wait for one before it asks the next.
+const WRITE_BYTES: usize = 16 << 10;
 /// Answers of one connection before others have a turn, as hyper has it.
 const ANSWERS_IN_TURN_MAX: u32 = 16;
 
@@ -60,12 +63,13 @@ where
     let mut head_until = Instant::now() + head_timeout;
     let (alarm, stop) = (pin!(tokio::time::sleep(head_timeout)), pin!(stopping.wait()));
     let mut waits = Waits { alarm, stop };
-    let mut lane = Lane { stream, read: Vec::new(), known: None };
+    let mut lane = Lane { stream, read: Vec::new(), unsent: Vec::new(), known: None };
     let mut answers: u32 = 0;
     loop {
         let request = match lane.next(connection, &mut waits, head_until).await {
             Next::Request(request) => request,
             Next::ForHyper => {
+                lane.send().await?;
                 return Some(ForHyper { stream: Rewound::new(lane.read.into(), lane.stream), head_until });
             }
             Next::End => break,
@@ -73,11 +77,13 @@ where
         };
         let is_last = lane.answer(request, connection, stopping).await?;
         if is_last {
+            lane.send().await?;
             break;
         }
         head_until = Instant::now() + head_timeout;
         answers = answers.wrapping_add(1);
         if answers.is_multiple_of(ANSWERS_IN_TURN_MAX) {
+            lane.send().await?;
             tokio::task::yield_now().await;
         }
     }
@@ -117,6 +123,8 @@ struct Lane<'c, S> {
     stream: S,
     /// Not answered yet.
     read: Vec<u8>,
+    /// Answers that wait for those behind them, as long as no byte must be waited for.
+    unsent: Vec<u8>,
     /// The head of the request before: most clients send the same one with each, but for the length of its body.
     known: Option<(PlainBytes, Known<'c>)>,
 }
@@ -158,6 +166,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
                 None if looked >= HEAD_BYTES_MAX => return Next::ForHyper,
                 None => head_until,
             };
+            if self.send().await.is_none() {
+                return Next::Broken;
+            }
             match self.read(waits, until).await {
                 Read::Bytes => {}
                 Read::End if looked == 0 => return Next::End,
@@ -230,6 +241,16 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         .await
     }
 
+    /// Writes the answers that there are; `None` if the client has gone.
+    async fn send(&mut self) -> Option<()> {
+        if !self.unsent.is_empty() {
+            self.stream.write_all(&self.unsent).await.ok()?;
+            self.stream.flush().await.ok()?;
+            self.unsent.clear();
+        }
+        Some(())
+    }
+
     /// Answers a request; `None` if the client has gone. Returns whether the connection ends with the answer.
     async fn answer(
         &mut self,
@@ -240,20 +261,32 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         let (connection, since) = (connection.of_sender(&request.head.headers), request.since);
         let answer = {
             let mut answering = pin!(connection.answer_in_turn(request, since));
-            poll_fn(|context| match answering.as_mut().poll(context) {
-                Poll::Ready(answer) => Poll::Ready(Some(answer)),
-                // The stream says when its client has gone altogether; nobody waits for the answer then.
-                Poll::Pending => match Pin::new(&mut self.stream).poll_flush(context) {
-                    Poll::Ready(Err(_)) => Poll::Ready(None),
-                    _ => Poll::Pending,
-                },
-            })
-            .await?
+            match poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    self.send().await?;
+                    self.while_connected(answering).await?
+                }
+            }
         };
-        let (bytes, is_last) = connection.door.encode(answer, stopping.is_told());
-        self.stream.write_all(&bytes).await.ok()?;
-        self.stream.flush().await.ok()?;
+        let is_last = connection.door.encode(&mut self.unsent, answer, stopping.is_told());
+        if self.unsent.len() >= WRITE_BYTES {
+            self.send().await?;
+        }
         Some(is_last)
+    }
+
+    /// Waits for an answer; `None` if the client goes meanwhile.
+    async fn while_connected<A>(&mut self, mut answering: Pin<&mut impl Future<Output = A>>) -> Option<A> {
+        poll_fn(|context| match answering.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            // The stream says when its client has gone altogether; nobody waits for the answer then.
+            Poll::Pending => match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(Err(_)) => Poll::Ready(None),
+                _ => Poll::Pending,
+            },
+        })
+        .await
     }
 }
 

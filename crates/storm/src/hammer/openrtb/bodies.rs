@@ -10,6 +10,8 @@ const COUNT: usize = 240;
 pub const PLACES_BOUGHT: usize = 120;
 /// Sizes of banners: what campaigns of the bench have creatives for.
 pub const SIZES: [(u16, u16); 4] = [(300, 250), (728, 90), (320, 50), (160, 600)];
+/// Where devices are.
+const COUNTRIES: [&str; 4] = ["DEU", "USA", "JPN", "FRA"];
 
 /// Digits of ids that differ from request to request.
 pub const ID_DIGITS: usize = 16;
@@ -76,7 +78,7 @@ fn body(mut request: Value, index: usize) -> Body {
         120 + index % 9
     ));
     request["device"]["geo"] = json!({
-        "country": ["DEU", "USA", "JPN", "FRA"][index % 4], "lat": 50.11, "lon": 8.68, "type": 2, "city": "Frankfurt",
+        "country": COUNTRIES[index % COUNTRIES.len()], "lat": 50.11, "lon": 8.68, "type": 2, "city": "Frankfurt",
     });
     request["user"]["id"] = json!(format!("{USER_ID}-{index}"));
     request["user"]["buyeruid"] = json!("");

@@ -19,7 +19,8 @@ fn the_date_is_of_the_second() {
 #[test]
 fn the_last_answer_says_that_it_is() {
     let text = |answer: Response<Full<Bytes>>, is_last| {
-        let (bytes, ends) = bytes(answer, is_last, &mut DateLine::default());
+        let mut bytes = Vec::new();
+        let ends = append(&mut bytes, answer, is_last, &mut DateLine::default());
         (String::from_utf8(bytes).unwrap().replace('\r', ""), ends)
     };
     let answer = || Response::new(Full::from("hello"));
