@@ -1,6 +1,6 @@
 //! Bytes as what a connection of the HTTP door begins with. What the door takes as a plain request must be one by the
-//! letter of RFC 9112, read here a second time, line by line and without a library; and no cut of it may be taken. A head
-//! that is known again is what it would be if it were read.
+//! letter of RFC 9112, read here a second time, line by line and without a library; and no cut of it may be taken. A
+//! head that is known again is what it would be if it were read.
 
 use tidegate_doors::http::plain::{
     BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADERS_MAX, PlainBytes, PlainHead, PlainLimits, Seen, head,
