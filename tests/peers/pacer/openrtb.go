@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"log"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,8 +57,8 @@ type bidResponse struct {
 }
 
 func (s *server) serveHTTP(address string) error {
-	http.HandleFunc("POST /openrtb/2.6/bids", s.auction)
-	http.HandleFunc("GET /openrtb/2.6/billing", s.billing)
+	http.HandleFunc("/openrtb/2.6/bids", s.auction)
+	http.HandleFunc("/openrtb/2.6/billing", s.billing)
 	return http.ListenAndServe(address, nil)
 }
 
@@ -93,13 +94,13 @@ func (s *server) auction(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	body, err := json.Marshal(bidResponse{ID: request.ID, Cur: "USD", SeatBid: []seatBid{{Bid: bids}}})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(body)
+	encoder := json.NewEncoder(w)
+	// The load reads the URL as it stands there.
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(bidResponse{ID: request.ID, Cur: "USD", SeatBid: []seatBid{{Bid: bids}}}); err != nil {
+		log.Printf("could not answer: %v", err)
+	}
 }
 
 // placeOf is the number of the campaign that buys a site-7.example or a com.example.app7; 0 for none.

@@ -42,7 +42,7 @@ use crate::auth::Identity;
 use crate::json::{Problem, ProblemCode, Unauthorized, codes};
 use crate::security::{self, SecurityEvent};
 use crate::stream::DoorTls;
-use crate::turns::CallerName;
+use crate::turns::{CallerMark, CallerName};
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -210,6 +210,13 @@ pub struct SignedBy(pub Identity);
 /// One connection's way to the rooms, behind hyper.
 struct ConnectionService(Arc<Connection>);
 
+/// The turn of a request.
+pub(super) struct Turn {
+    caller: CallerMark,
+    /// Its sender has shown this token before.
+    is_known: bool,
+}
+
 /// One connection, whoever reads its requests.
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -294,14 +301,26 @@ impl Connection {
     /// much it asks, waits for that answer: so that a flood of such requests costs its sender more than those who share
     /// the thread with it. The request came at `since`.
     pub async fn answer_in_turn<R: Asked>(&self, request: R, since: Instant) -> Response<R::Body> {
-        let known = self.door.known(request.headers());
+        let turn = self.turn(request.headers(), request.body_bytes()).await;
+        self.answer(request, turn, since).await
+    }
+
+    /// Waits until it is the turn of a request with these header fields, and a body of so many bytes if it says so.
+    pub async fn turn(&self, headers: &HeaderMap, body_bytes: Option<u64>) -> Turn {
+        let known = self.door.known(headers);
         let caller = self.door.mark(known.as_ref(), self.address);
-        let shared = self.door.cors.of(request.headers());
         // What is too large is refused unread.
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
-        let body_bytes = request.body_bytes().map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
+        let body_bytes = body_bytes.map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
         self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
-        self.look_for_token(known.is_some(), request.headers());
+        Turn { caller, is_known: known.is_some() }
+    }
+
+    /// The answer to a request whose turn it is; see [`Connection::answer_in_turn`].
+    pub async fn answer<R: Asked>(&self, request: R, turn: Turn, since: Instant) -> Response<R::Body> {
+        let Turn { caller, is_known } = turn;
+        let shared = self.door.cors.of(request.headers());
+        self.look_for_token(is_known, request.headers());
         let sender = Sender::of(request.headers(), self.address);
         let (answer, hot) = request.begin(self);
         let mut answer = answer.await;

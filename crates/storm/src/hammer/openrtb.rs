@@ -184,9 +184,8 @@ mod tests {
 
     const BIDS: &str = concat!(
         r#"{"id":"a","cur":"USD","seatbid":[{"bid":[{"id":"t","impid":"1","price":2.5,"#,
-        r#""burl":"https://b.example/openrtb/2.6/billing?token=t&price=${AUCTION_PRICE}"#,
-        r#"&currency=${AUCTION_CURRENCY}","#,
-        r#""adm":"x"}]}]}"#
+        r#""burl":"https://b.example/openrtb/2.6/billing?token=t&price=${AUCTION_PRICE}&"#,
+        r#"currency=${AUCTION_CURRENCY}","adm":"x"}]}]}"#
     );
 
     #[test]

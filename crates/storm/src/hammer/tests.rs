@@ -252,7 +252,9 @@ fn bid_over_http(mut socket: TcpStream, seen: &SeenByBidder) {
             let (status, body) = match count.fetch_add(1, Ordering::Relaxed) {
                 _ if is_notice => ("200 OK", r#"{"outcome":"taken"}"#.to_owned()),
                 number if number % 10 == 9 => ("503 Service Unavailable", r#"{"code":"busy"}"#.to_owned()),
-                number if number % 2 == 0 => ("200 OK", format!(r#"{{"id":"a","price":2.5,"burl":"{BURL}"}}"#)),
+                number if number.is_multiple_of(2) => {
+                    ("200 OK", format!(r#"{{"id":"a","price":2.5,"burl":"{BURL}"}}"#))
+                }
                 _ => ("204 No Content", String::new()),
             };
             write!(out, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();

@@ -1,7 +1,7 @@
 //! The short way of the hot requests: what is plain is read, answered and written here, without hyper.
 //!
 //! ```text
-//!   stream ─▶ read ─┬─ plain ──────────▶ Connection::answer_in_turn ─▶ encode ─┬─▶ one write ─▶ read …
+//!   stream ─▶ read ─┬─ plain ──────────▶ Connection::turn, ::answer ─▶ encode ─┬─▶ one write ─▶ read …
 //!                   │  next ◀── one more was read with it, and can be answered ─┘
 //!                   └─ anything else ──▶ hyper, with the unread bytes in front, to the end
 //! ```
@@ -123,7 +123,7 @@ struct Lane<'c, S> {
     stream: S,
     /// Not answered yet.
     read: Vec<u8>,
-    /// Answers that wait for those behind them, as long as no byte must be waited for.
+    /// Answers that wait for those behind them: for a turn of the thread, and for nothing that takes longer.
     unsent: Vec<u8>,
     /// The head of the request before: most clients send the same one with each, but for the length of its body.
     known: Option<(PlainBytes, Known<'c>)>,
@@ -251,7 +251,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         Some(())
     }
 
-    /// Answers a request; `None` if the client has gone. Returns whether the connection ends with the answer.
+    /// Answers a request; `None` if the client has gone. Returns whether the connection ends with the answer. What is
+    /// unsent goes before it, unless the answer is there as soon as it is the request's turn.
     async fn answer(
         &mut self,
         request: PlainRequest<'c>,
@@ -259,8 +260,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         stopping: &Stopping,
     ) -> Option<bool> {
         let (connection, since) = (connection.of_sender(&request.head.headers), request.since);
+        let turn = self.while_connected(pin!(connection.turn(request.headers(), request.body_bytes()))).await?;
         let answer = {
-            let mut answering = pin!(connection.answer_in_turn(request, since));
+            let mut answering = pin!(connection.answer(request, turn, since));
             match poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => {
@@ -276,7 +278,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         Some(is_last)
     }
 
-    /// Waits for an answer; `None` if the client goes meanwhile.
+    /// Waits for a turn or an answer; `None` if the client goes meanwhile.
     async fn while_connected<A>(&mut self, mut answering: Pin<&mut impl Future<Output = A>>) -> Option<A> {
         poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
