@@ -22,7 +22,8 @@ config! {
              server has it. Several servers can spend the money of one account: none of them more than there is";
         token: Optional<Text> = NoDefault, .., restart,
             "token of a service there that may hold money of the accounts behind pacing.account_prefix for those \
-             behind pacing.spend_prefix; only for development";
+             behind pacing.spend_prefix, and settle holds (grants \"debit:campaign:*\", \"credit:spend:*\" and \
+             \"holds:settle\"); only for development";
         token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token";
         tls: Flag = false, .., restart, "whether the binary port of the other server speaks TLS";
         ca_file: Optional<FilePath> = NoDefault, .., restart,
@@ -108,18 +109,28 @@ impl Elsewhere {
         let exchange = move || {
             let mut connected = match open {
                 Some(connected) => connected,
-                None => server.connect(TIMEOUTS).map_err(|error| server.why(&error))?,
+                None => server.connect(TIMEOUTS).map_err(|error| (None, server.why(&error)))?,
             };
-            let outcomes = asked.over(&mut connected).map_err(|error| server.why(&error))?;
-            Ok((connected, outcomes))
+            match asked.over(&mut connected) {
+                Ok(outcomes) => Ok((connected, outcomes)),
+                // It has answered: the connection is as good as before.
+                Err(error @ ClientError::Server(_)) => Err((Some(connected), server.why(&error))),
+                Err(error) => Err((None, server.why(&error))),
+            }
         };
-        let exchanged =
-            tokio::task::spawn_blocking(exchange).await.expect("the client of the binary port does not panic");
-        self.failed.set(exchanged.is_err().then(Instant::now));
-        let (connected, outcomes) =
-            exchanged.map_err(|why: String| format!("{}, which has the ledger: {why}", self.server.address))?;
-        self.open.replace(Some(connected));
-        Ok(outcomes.into_iter().map(decided).collect())
+        let exchanged = tokio::task::spawn_blocking(exchange).await;
+        match exchanged.expect("the client of the binary port does not panic") {
+            Ok((connected, outcomes)) => {
+                self.failed.set(None);
+                self.open.replace(Some(connected));
+                Ok(outcomes.into_iter().map(decided).collect())
+            }
+            Err((connected, why)) => {
+                self.failed.set(Some(Instant::now()));
+                self.open.replace(connected);
+                Err(format!("{}, which has the ledger: {why}", self.server.address))
+            }
+        }
     }
 }
 
