@@ -46,7 +46,7 @@ fn no_bid(http: &mut Http<TcpStream>, number: u64) -> Value {
 }
 
 fn stopped(http: &mut Http<TcpStream>) -> Value {
-    campaign(http, "shoes")["stopped"].clone()
+    campaign(http, "shoes")["pace"]["stopped"].clone()
 }
 
 #[test]
