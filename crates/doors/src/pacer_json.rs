@@ -194,8 +194,8 @@ pub struct CampaignBody {
 }
 
 /// The day of a campaign, from the begin of its zone's day or of the flight to the end of the one or the other: 145
-/// points at the same distance from each other, the first one at the begin and the last one at the end. What was
-/// measured is lost with the process.
+/// points at the same distance from each other, the first one at the begin and the last one at the end. A kill loses
+/// what was measured in the minutes before.
 #[derive(Serialize, ToSchema)]
 pub struct CurveBody {
     /// The time of the first point, in milliseconds since 1970.

@@ -15,7 +15,7 @@ const MESSAGES: usize = 600;
 const KEYS: usize = 7;
 
 /// A loopback address at which nobody listens.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free")
 }
 

@@ -1,11 +1,12 @@
 //! Pacers of several servers that spend the money of one account in the ledger of another server.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::http::Http;
+use crate::links::free_address;
 use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
 use crate::services::{ok, said};
 use crate::{Server, Settings, audit, folder, wait_for};
@@ -14,11 +15,6 @@ use crate::{Server, Settings, audit, folder, wait_for};
 const FUNDS: u64 = 4_000;
 const PRICE: u64 = 1_000;
 const TOKEN: &str = "a-token-of-pacers";
-
-/// A loopback address at which nobody listens.
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free")
-}
 
 fn settings_of(folder: &Path, name: &str, sections: String) -> Settings {
     let root = folder.join(name);
