@@ -106,30 +106,23 @@ impl Elsewhere {
             return Err(format!("{} is away", self.server.address));
         }
         let (open, server) = (self.open.take(), self.server.clone());
+        // The connection comes back if it is as good as before: also when the server refused what it was asked.
         let exchange = move || {
-            let mut connected = match open {
-                Some(connected) => connected,
-                None => server.connect(TIMEOUTS).map_err(|error| (None, server.why(&error)))?,
+            let mut connected = match open.map_or_else(|| server.connect(TIMEOUTS), Ok) {
+                Ok(connected) => connected,
+                Err(error) => return (None, Err(server.why(&error))),
             };
-            match asked.over(&mut connected) {
-                Ok(outcomes) => Ok((connected, outcomes)),
-                // It has answered: the connection is as good as before.
-                Err(error @ ClientError::Server(_)) => Err((Some(connected), server.why(&error))),
-                Err(error) => Err((None, server.why(&error))),
-            }
+            let outcomes = asked.over(&mut connected);
+            let usable = matches!(outcomes, Ok(_) | Err(ClientError::Server(_)));
+            (usable.then_some(connected), outcomes.map_err(|error| server.why(&error)))
         };
         let exchanged = tokio::task::spawn_blocking(exchange).await;
-        match exchanged.expect("the client of the binary port does not panic") {
-            Ok((connected, outcomes)) => {
-                self.failed.set(None);
-                self.open.replace(Some(connected));
-                Ok(outcomes.into_iter().map(decided).collect())
-            }
-            Err((connected, why)) => {
-                self.failed.set(Some(Instant::now()));
-                self.open.replace(connected);
-                Err(format!("{}, which has the ledger: {why}", self.server.address))
-            }
+        let (connected, outcomes) = exchanged.expect("the client of the binary port does not panic");
+        self.open.replace(connected);
+        self.failed.set(outcomes.is_err().then(Instant::now));
+        match outcomes {
+            Ok(outcomes) => Ok(outcomes.into_iter().map(decided).collect()),
+            Err(why) => Err(format!("{}, which has the ledger: {why}", self.server.address)),
         }
     }
 }
