@@ -406,8 +406,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let mut done = Vec::new();
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             match settled {
-                Settled::Done => done.push(money.lease),
-                Settled::Nothing => done.push(money.lease),
+                Settled::Done | Settled::Nothing => done.push(money.lease),
                 Settled::Refused(why) => {
                     let (lease, account) = (money.lease.to_string(), &money.account);
                     self.tell(

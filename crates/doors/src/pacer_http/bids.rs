@@ -132,11 +132,13 @@ pub(super) fn check_right(caller: &Identity) -> Result<(), Problem> {
     Err(Problem::forbidden("this token may not bid; a service may with the grant \"room:pacer:write:bids\""))
 }
 
-fn check_count(field: &'static str, count: usize) -> Result<(), Problem> {
-    if (1..=ITEMS_MAX).contains(&count) {
-        return Ok(());
+/// The request itself counts as one.
+fn charge_items(caller: &Identity, field: &'static str, count: usize) -> Result<(), Problem> {
+    if !(1..=ITEMS_MAX).contains(&count) {
+        return Err(Problem::new(BIDS_INVALID, format!("{field}: expected 1 to {ITEMS_MAX}")).with("field", field));
     }
-    Err(Problem::new(BIDS_INVALID, format!("{field}: expected 1 to {ITEMS_MAX}")).with("field", field))
+    caller.charge(count as u32 - 1);
+    Ok(())
 }
 
 /// Ask for bids
@@ -153,8 +155,7 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
     check_right(&caller)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let BidRequestsBody { requests } = decode(&body)?;
-    check_count("requests", requests.len())?;
-    caller.charge(requests.len() as u32 - 1);
+    charge_items(&caller, "requests", requests.len())?;
     let asked = requests.iter().map(|request| {
         let BidRequestBody { id, campaign, user, key, price_micros } = *request;
         BidRequest { id, campaign, user, key, price: PriceMicros(price_micros) }
@@ -188,8 +189,7 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
 )]
 pub async fn win(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
     let (caller, WinsBody { wins }) = served.notices(request).await?;
-    check_count("wins", wins.len())?;
-    caller.charge(wins.len() as u32 - 1);
+    charge_items(&caller, "wins", wins.len())?;
     let wins = wins.iter().map(|win| (bytes_of(&win.token), PriceMicros(win.price_micros)));
     served.judge(served.issuer().wins(wins)).await
 }
@@ -207,8 +207,7 @@ pub async fn win(State(served): State<Served>, request: Request) -> Result<Respo
 )]
 pub async fn lose(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
     let (caller, LossesBody { losses }) = served.notices(request).await?;
-    check_count("losses", losses.len())?;
-    caller.charge(losses.len() as u32 - 1);
+    charge_items(&caller, "losses", losses.len())?;
     served.judge(served.issuer().losses(losses.iter().map(|loss| bytes_of(&loss.token)))).await
 }
 
