@@ -12,8 +12,8 @@ use crate::decisions::payloads;
 
 /// What is read is written the same.
 pub fn check(bytes: &[u8]) {
-    if let Some(learned) = read_learned(bytes) {
-        check_learned(&learned.collect::<Vec<_>>());
+    if let Some((learned, _)) = read_learned(bytes) {
+        check_learned(&learned);
     }
     let mut all = Vec::new();
     for payload in payloads(bytes) {
@@ -29,8 +29,8 @@ pub fn check(bytes: &[u8]) {
 fn check_learned(all: &[Learned]) {
     let mut file = LEARNED_HEAD.to_vec();
     all.iter().for_each(|learned| learned.append(&mut file));
-    let read = read_learned(&file).expect("a file of this layout");
-    assert!(read.eq(all.iter().cloned()), "what was written is read");
+    let (read, unread_bytes) = read_learned(&file).expect("a file of this layout");
+    assert!(read == all && unread_bytes == 0, "what was written is read");
 }
 
 /// A file and payloads to begin with, by name.

@@ -4,11 +4,12 @@
 //! Promise: bidding never waits for it, and what is wrong with it is said and costs nothing but what was learned.
 
 use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use tidegate_journal::disk::{Disk, DiskFile, RealDisk};
 
 use crate::control::{Control, LEARNED_HEAD, Learned, read_learned};
 
@@ -33,22 +34,42 @@ impl LearnedFile {
 
     /// What an earlier process has learned.
     pub fn read(&self) -> Vec<Learned> {
-        let bytes = match fs::metadata(&self.path) {
-            // To read a pipe would wait for ever.
-            Ok(of) if !of.is_file() => Err(io::Error::from(io::ErrorKind::InvalidInput)),
-            Ok(_) => fs::read(&self.path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
-            Err(error) => Err(error),
-        };
-        let learned = bytes.and_then(|bytes| match read_learned(&bytes) {
-            Some(learned) => Ok(learned.collect()),
-            None => Err(io::Error::new(io::ErrorKind::InvalidData, "no file of a layout that this program knows")),
+        let path = self.path.display();
+        let read = self.bytes().and_then(|bytes| {
+            let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no file of a layout that this program knows");
+            read_learned(&bytes).ok_or_else(unknown)
         });
-        learned.unwrap_or_else(|error| {
-            let path = self.path.display();
-            tracing::warn!(%path, %error, "what was learned of campaigns' days is not known; it is learned anew");
-            Vec::new()
-        })
+        match read {
+            Ok((learned, 0)) => learned,
+            Ok((learned, unread_bytes)) => {
+                let known = learned.len();
+                tracing::warn!(
+                    %path, known, unread_bytes,
+                    "what was learned of campaigns' days is damaged; of those behind the damage it is learned anew"
+                );
+                learned
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => {
+                tracing::warn!(%path, %error, "what was learned of campaigns' days is not known; it is learned anew");
+                Vec::new()
+            }
+        }
+    }
+
+    /// The bytes of the file; of one that is none of ours, those of its head.
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut file = RealDisk.open(&self.path)?;
+        // To read a pipe would wait for ever.
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file"));
+        }
+        let mut bytes = Vec::new();
+        file.by_ref().take(LEARNED_HEAD.len() as u64).read_to_end(&mut bytes)?;
+        if bytes == LEARNED_HEAD {
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
     }
 
     /// Puts the file in the place of the one before.
@@ -62,12 +83,16 @@ impl LearnedFile {
     fn try_write(&self, bytes: &[u8]) -> io::Result<()> {
         let _alone = self.writing.lock().expect("nobody panics with it");
         let unfinished = self.path.with_extension("unfinished");
-        let mut file = File::create(&unfinished)?;
-        let written =
-            file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&unfinished, &self.path));
+        match RealDisk.remove(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = RealDisk.create_new(&unfinished)?;
+        let written = file.write_all_at(bytes, 0).and_then(|()| DiskFile::sync_data(&file));
+        let written = written.and_then(|()| RealDisk.rename(&unfinished, &self.path));
         if written.is_err() {
             // It would keep room that the journals need.
-            let _ = fs::remove_file(&unfinished);
+            let _ = RealDisk.remove(&unfinished);
         }
         written
     }

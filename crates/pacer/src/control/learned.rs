@@ -19,8 +19,9 @@ use crate::machine::codec::{Reader, put_float, put_number};
 use crate::strategy::{Horizon, Memory, QUARTERS};
 use crate::units::BudgetMicros;
 
+const LAYOUT: u8 = 1;
 /// What a file of it begins with.
-pub const HEAD: [u8; HEAD_BYTES] = frame::head(*b"tgpaclrn", 1);
+pub const HEAD: [u8; HEAD_BYTES] = frame::head(*b"tgpaclrn", LAYOUT);
 
 /// What was learned of one campaign.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,11 +129,12 @@ fn read_curve(reader: &mut Reader<'_>) -> Result<Option<DayCurve>, Malformed> {
     Ok(Some(curve))
 }
 
-/// What a file says, of campaigns one after the other; `None` if it is no such file. It ends before what is torn or
-/// damaged.
-pub fn read_learned(file: &[u8]) -> Option<impl Iterator<Item = Learned>> {
+/// What a file says, of campaigns one after the other, and how many bytes behind that are torn or damaged; `None` if it
+/// is no such file.
+pub fn read_learned(file: &[u8]) -> Option<(Vec<Learned>, usize)> {
     let mut payloads = Payloads::of(file, &HEAD)?;
-    Some(std::iter::from_fn(move || payloads.next(Learned::decode)))
+    let learned = std::iter::from_fn(|| payloads.next(Learned::decode)).collect();
+    Some((learned, payloads.unread_bytes()))
 }
 
 impl Control {
@@ -210,16 +212,17 @@ mod tests {
         ) {
             let mut file = HEAD.to_vec();
             all.iter().for_each(|learned| learned.append(&mut file));
-            let read = |file: &[u8]| read_learned(file).map(Iterator::collect::<Vec<_>>);
-            let whole = read(&file);
-            prop_assert_eq!(whole.as_ref(), Some(&all));
+            prop_assert_eq!(read_learned(&file), Some((all.clone(), 0)));
             let place = at.index(file.len());
-            let torn = read(&file[..place]).expect("torn, and a file");
+            let (torn, _) = read_learned(&file[..place]).expect("torn, and a file");
             prop_assert!(all.starts_with(&torn));
             file[place] ^= 1_u8 << bit;
-            let damaged = read(&file);
+            let damaged = read_learned(&file);
             prop_assert_eq!(damaged.is_none(), place < HEAD_BYTES);
-            prop_assert!(damaged.is_none_or(|damaged| all.starts_with(&damaged) && damaged.len() < all.len()));
+            if let Some((damaged, unread_bytes)) = damaged {
+                prop_assert!(all.starts_with(&damaged) && damaged.len() < all.len());
+                prop_assert!(unread_bytes > 0);
+            }
         }
     }
 }

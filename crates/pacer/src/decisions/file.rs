@@ -9,7 +9,6 @@
 //! written: the journals need it. Nothing is synced: what a crash of the machine takes is not missed by any money.
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use tidegate_journal::disk::{Disk, RealDisk};
+use tidegate_journal::disk::{Disk, DiskFile, RealDisk};
 use tidegate_machines::TimeMs;
 
 /// Batches that may wait for the disk, some seconds' worth.
@@ -97,7 +96,7 @@ impl DecisionWriter {
 struct Writing {
     files: Files,
     lost: Arc<AtomicU64>,
-    open: Option<File>,
+    open: Option<<RealDisk as Disk>::File>,
     /// The files that there are, the oldest first, and their bytes.
     known: VecDeque<(PathBuf, u64)>,
     unlooked: u64,
@@ -112,7 +111,8 @@ impl Writing {
     fn run(mut self, from: &Receiver<Batch>) {
         // Files of earlier processes count.
         let known = read_folder(&self.files.folder).unwrap_or_default().into_iter();
-        self.known = known.map(|(_, path)| (path.clone(), fs::metadata(&path).map_or(0, |of| of.len()))).collect();
+        let bytes_of = |path: &Path| RealDisk.open(path).and_then(|file| DiskFile::len(&file)).unwrap_or(0);
+        self.known = known.map(|(_, path)| (path.clone(), bytes_of(&path))).collect();
         while let Ok(batch) = from.recv() {
             self.write(&batch);
         }
@@ -162,11 +162,11 @@ impl Writing {
 
     fn begin(&mut self, begins: TimeMs) -> io::Result<()> {
         self.open = None;
-        fs::create_dir_all(&self.files.folder)?;
+        RealDisk.create_dir_all(&self.files.folder)?;
         // The clock may have been set back: a name is used once.
         for at in begins.0.. {
             let path = self.files.folder.join(format!("decisions-{at:013}.log"));
-            match File::create_new(&path) {
+            match RealDisk.create_new(&path) {
                 Ok(file) => {
                     self.open = Some(file);
                     self.known.push_back((path, 0));
@@ -186,7 +186,7 @@ impl Writing {
             let Some((path, of_oldest)) = self.known.pop_front() else { break };
             bytes -= of_oldest;
             // One that is gone, or that somebody else keeps from being deleted, is no reason to stop.
-            if let Err(error) = fs::remove_file(&path) {
+            if let Err(error) = RealDisk.remove(&path) {
                 tracing::debug!(path = %path.display(), %error, "an old file of decisions stays");
             }
         }
@@ -199,26 +199,22 @@ impl Writing {
 ///
 /// If the folder cannot be listed.
 pub fn read_folder(folder: &Path) -> Result<Vec<(TimeMs, PathBuf)>, FolderError> {
-    let failed = |cause| FolderError { path: folder.to_owned(), cause };
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
+    let names = match RealDisk.list(folder) {
+        Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
+        Err(cause) => return Err(FolderError { path: folder.to_owned(), cause }),
     };
-    let mut files = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(failed)?.file_name();
-        let digits = name.to_str().and_then(|name| name.strip_prefix("decisions-")?.strip_suffix(".log"));
-        if let Some(begins) = digits.and_then(|digits| digits.parse().ok()) {
-            files.push((TimeMs(begins), folder.join(&name)));
-        }
-    }
+    let begins = |name: &str| name.strip_prefix("decisions-")?.strip_suffix(".log")?.parse().ok();
+    let files = names.iter().filter_map(|name| Some((TimeMs(begins(name)?), folder.join(name))));
+    let mut files: Vec<_> = files.collect();
     files.sort();
     Ok(files)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn batch(begins: Option<u64>, bytes: usize) -> Batch {

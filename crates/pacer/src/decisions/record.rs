@@ -20,8 +20,9 @@ use crate::plan::Plan;
 use crate::strategy::{Day, Horizon, Memory, QUARTERS, Throttle};
 use crate::units::{BudgetMicros, PriceMicros};
 
+const LAYOUT: u8 = 1;
 /// What a file begins with: its name, and its layout.
-pub const HEAD: [u8; HEAD_BYTES] = frame::head(*b"tgpacdec", 1);
+pub const HEAD: [u8; HEAD_BYTES] = frame::head(*b"tgpacdec", LAYOUT);
 
 /// One record.
 #[derive(Clone, Debug, PartialEq)]

@@ -142,6 +142,7 @@ fn the_versions_that_upgrading_names_are_those_of_the_sources() {
         ("backups", of("backup/src/manifest", "MANIFEST_VERSION"), None),
         ("archives", of("journal/src/archive", "ARCHIVE_VERSION"), None),
         ("record of the pacer's decisions", of("pacer/src/decisions/record", "LAYOUT"), None),
+        ("what the pacer has learned", of("pacer/src/control/learned", "LAYOUT"), None),
         ("cursors of changes", of("ledger/src/changes/cursor", "VERSION"), None),
     ];
     assert_eq!(rows.len(), expected.len(), "each row is checked");

@@ -442,9 +442,16 @@ fn what_was_learned_of_a_day_survives_a_restart_and_a_kill_and_is_learned_anew_i
     let server = Server::start(&settings);
     assert_eq!(drawn(&server), curve);
     assert!(server.terminate().status.success());
-    std::fs::write(folder.path().join("data/pacer-learned"), "what is this?").expect("there is room");
+    let file = folder.path().join("data/pacer-learned");
+    let mut bytes = std::fs::read(&file).expect("it was written");
+    *bytes.last_mut().expect("it has a head") ^= 1;
+    for damaged in [&bytes[..], b"what is this?"] {
+        std::fs::write(&file, damaged).expect("there is room");
+        let server = Server::start(&settings);
+        server.says("it is learned anew");
+        server.kill();
+    }
     let server = Server::start(&settings);
-    server.says("it is learned anew");
     assert_eq!(ok(connect(&server).get("/v1/campaigns/shoes?curve=true"))["curve"], Value::Null);
     assert!(server.terminate().status.success());
 }
