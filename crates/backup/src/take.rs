@@ -76,10 +76,13 @@ pub fn take(
     let source = Source { logs: LocalLogs::new(RealDisk, data, &families), data, directory: &directory };
     let copy = LocalLogs::new(RealDisk, to, &families);
     let mut remarks = Vec::new();
-    let mut parts = Vec::new();
-    for known in known {
-        parts.extend(source.parts(known, &mut remarks)?);
+    // The first family, the ledger, is cut last: other logs say what they have told it, and not the other way round. So
+    // it has all that they say of it.
+    let mut by_family = Vec::new();
+    for known in known.iter().rev() {
+        by_family.push(source.parts(known, &mut remarks)?);
     }
+    let parts: Vec<Part> = by_family.into_iter().rev().flatten().collect();
     let _lock = begin(&store)?;
     let held = Held::of(&store, directory.id(), &mut remarks)?;
     parts.iter().try_for_each(|part| check_not_restored(&held, part, data, to))?;

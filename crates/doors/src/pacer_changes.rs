@@ -106,10 +106,11 @@ impl Change {
         if let Err(Fault { field, why }) = rules.check(&plan) {
             return Err(Problem::new(PLAN_INVALID, format!("{field}: {why}")).with("field", field));
         }
-        // Who may change this campaign may not therefore spend the money of others.
+        // Who may change this campaign may not therefore spend the money of others, or change their books.
         let of_account = &plan.account[rules.account_prefix.len()..];
-        if of_account != &*id {
-            check_right(caller, Action::Write, of_account)?;
+        let of_spend = &plan.spend[rules.spend_prefix.len()..];
+        for other in [of_account, of_spend].into_iter().filter(|name| *name != &*id) {
+            check_right(caller, Action::Write, other)?;
         }
         Ok(Change { id, plan: Some(Box::new(plan)) })
     }

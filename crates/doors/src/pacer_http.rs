@@ -117,15 +117,20 @@ impl HttpRoom for PacerHttp {
             .route("/v1/bids", post(bids::bid).with_state(served.clone()))
             .route("/v1/wins", post(bids::win).with_state(served.clone()))
             .route("/v1/losses", post(bids::lose).with_state(served.clone()))
-            .route("/openrtb/2.6/billing", get(openrtb::billing).with_state(served.clone()))
-            .route("/openrtb/2.6/win", get(openrtb::won).with_state(served.clone()))
-            .route("/openrtb/2.6/loss", get(openrtb::lost).with_state(served.clone()))
+            .route("/openrtb/2.6/billing", get(openrtb::billing).head(get_alone).with_state(served.clone()))
+            .route("/openrtb/2.6/win", get(openrtb::won).head(get_alone).with_state(served.clone()))
+            .route("/openrtb/2.6/loss", get(openrtb::lost).head(get_alone).with_state(served.clone()))
             .route(openrtb::BIDS_PATH, post(openrtb::auction).with_state(served.clone()))
             .hot(Method::POST, openrtb::BIDS_PATH, move |head, body| {
                 let served = served.clone();
                 Box::pin(async move { openrtb::answer(&served, &head, body).await })
             })
     }
+}
+
+/// For paths where a request has effects that who sends HEAD, to look whether a link is alive, does not want.
+async fn get_alone() -> Problem {
+    Problem::method_not_allowed().allowing("GET")
 }
 
 const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");

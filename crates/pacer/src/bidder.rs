@@ -24,8 +24,8 @@ use crate::plan::{Flight, FrequencyCap, Plan};
 use crate::token::{Bid, Opening, TOKEN_BYTES, TokenKey};
 use crate::units::{BudgetMicros, PriceMicros};
 
-use auction::WantedCreatives;
 pub use auction::{AuctionBid, Auctioned};
+use auction::{Resting, WantedCreatives};
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -381,6 +381,7 @@ pub struct Bidder {
     /// Of one that holds auctions.
     index: Option<Box<Index>>,
     wanted: WantedCreatives,
+    resting: Resting,
     /// A request is a sample if the lower half of its hash is below this.
     sampled: u64,
     samples: Vec<Sample>,
@@ -402,6 +403,7 @@ impl Bidder {
             is_informed: false,
             index: None,
             wanted: WantedCreatives::default(),
+            resting: Resting::default(),
             sampled: 0,
             samples: Vec::new(),
             samples_dropped: 0,
@@ -485,6 +487,7 @@ impl Bidder {
             match self.slots.get_mut(*campaign as usize).filter(|slot| slot.is_known) {
                 Some(slot) => {
                     (slot.lease, slot.left, slot.number, slot.opened) = (*lease, amount.0, 0, *opened);
+                    self.end_rest(*campaign);
                 }
                 None => self.retired.push(Retired { lease: *lease, bids: 0, left: *amount, at: self.now }),
             }
@@ -529,8 +532,9 @@ impl Bidder {
         if aim.is_none() {
             self.retire(campaign);
         }
+        let was_resting = if aim.is_some() { self.resting.leave(campaign) } else { self.resting.funded(campaign) };
         if let Some(index) = &mut self.index {
-            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought) {
+            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought).filter(|_| !was_resting) {
                 index.remove(campaign, price, offering);
             }
             if let Some((price, offering)) = aim.as_deref().and_then(Aim::bought) {
@@ -543,6 +547,16 @@ impl Bidder {
         slot.price_max = aim.as_ref().map_or(0, |aim| aim.price_max.0);
         slot.is_choosy = aim.as_ref().is_some_and(|aim| !aim.keys.is_empty() || aim.frequency.is_some());
         self.aims[at] = aim;
+    }
+
+    /// The campaign has money.
+    fn end_rest(&mut self, campaign: u32) {
+        if self.resting.funded(campaign)
+            && let Some(mut index) = self.index.take()
+        {
+            self.list_again(&mut index, campaign);
+            self.index = Some(index);
+        }
     }
 
     /// Nothing more is bid on the campaign's lease.

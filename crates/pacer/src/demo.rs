@@ -20,7 +20,7 @@ use crate::backtest::{Auction, Auctions, DAY_S, Market};
 use crate::bidder::BidRequest;
 use crate::bidders::{BidderAnswer, BidderAsk, BidderClient, BidderRequest};
 use crate::family::{CampaignClient, CampaignRequest, shard_of};
-use crate::limits::ITEMS_MAX;
+use crate::limits::{FLIGHTS_MAX, ITEMS_MAX};
 use crate::machine::{Command, Outcome, Refusal, Win, WinOutcome};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::token::TokenKey;
@@ -97,12 +97,13 @@ impl Demo {
         let mut numbers = Vec::new();
         for (name, parameters) in CAMPAIGNS {
             let shard = shard_of(name, self.shards);
-            let before = match self.ask(shard, Command::Read { id: name.into() }).await? {
-                Outcome::Campaign(view) => view.spending.spent,
-                Outcome::Refused(Refusal::NotFound) => BudgetMicros::ZERO,
+            let (before, mut flights) = match self.ask(shard, Command::Read { id: name.into() }).await? {
+                Outcome::Campaign(view) => (view.spending.spent, until(begins, view.plan.flights)),
+                Outcome::Refused(Refusal::NotFound) => (BudgetMicros::ZERO, Vec::new()),
                 other => return Err(format!("{other:?}")),
             };
-            let plan = Box::new(self.plan(name, parameters, before + BUDGET, (begins, ends)));
+            flights.push(Flight { starts_ms: begins.0, ends_ms: ends.0 });
+            let plan = Box::new(self.plan(name, parameters, before + BUDGET, flights));
             match self.ask(shard, Command::Put { id: name.into(), plan }).await? {
                 Outcome::Put { number, .. } => numbers.push(number),
                 other => return Err(format!("{other:?}")),
@@ -113,7 +114,7 @@ impl Demo {
         Ok(Day { begins, auctions, numbers, second: 0, told: BTreeMap::new(), taken: 0 })
     }
 
-    fn plan(&self, name: &str, parameters: &[(&str, i64)], budget: BudgetMicros, flight: (TimeMs, TimeMs)) -> Plan {
+    fn plan(&self, name: &str, parameters: &[(&str, i64)], budget: BudgetMicros, flights: Vec<Flight>) -> Plan {
         Plan {
             version: 0,
             account: format!("{}{name}", self.account_prefix).into(),
@@ -121,7 +122,7 @@ impl Demo {
             budget_micros: budget,
             daily_micros: None,
             zone: "UTC".into(),
-            flights: vec![Flight { starts_ms: flight.0.0, ends_ms: flight.1.0 }],
+            flights,
             price_micros: PRICE_MAX,
             strategy: StrategyChoice {
                 name: name.into(),
@@ -200,5 +201,28 @@ impl Demo {
             Ok(Err(unavailable)) => Err(format!("{unavailable:?}")),
             Err(unasked) => Err(format!("{unasked:?}")),
         }
+    }
+}
+
+/// What has been of a campaign's flights, with room for one more. Its budget has what was spent in them: without them,
+/// all of that would be to spend in the next one.
+fn until(begins: TimeMs, flights: Vec<Flight>) -> Vec<Flight> {
+    let been = flights.into_iter().filter(|flight| flight.starts_ms < begins.0);
+    let mut been: Vec<Flight> = been.map(|flight| Flight { ends_ms: flight.ends_ms.min(begins.0), ..flight }).collect();
+    been.drain(..been.len().saturating_sub(FLIGHTS_MAX - 1));
+    been
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_comes_behind_what_has_been_of_those_before() {
+        let flight = |starts_ms, ends_ms| Flight { starts_ms, ends_ms };
+        let been = until(TimeMs(25), vec![flight(0, 10), flight(20, 30), flight(30, 40)]);
+        assert_eq!(been, [flight(0, 10), flight(20, 25)]);
+        let many = (0..FLIGHTS_MAX as u64).map(|day| flight(day, day + 1)).collect();
+        assert_eq!(until(TimeMs(100), many).len(), FLIGHTS_MAX - 1);
     }
 }

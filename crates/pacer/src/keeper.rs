@@ -69,6 +69,8 @@ pub enum Settled {
     Done,
     /// There is no hold of this lease, and nothing was spent of it.
     Nothing,
+    /// The ledger was told another amount before, which stands: it, or the log of the campaigns, is of an older backup.
+    Otherwise,
     /// The ledger refuses although something was spent, and this is why. It is asked again: no money may be lost.
     Refused(String),
     /// Nobody knows: it is asked again.
@@ -104,6 +106,8 @@ pub struct Keeper<S, B, T> {
     unheard: RefCell<BTreeSet<ShardIndex>>,
     /// What the log was told of last.
     told: RefCell<BTreeSet<String>>,
+    /// The ledger did not say whether it holds what was asked for last.
+    ledger_away: Cell<bool>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
 }
@@ -127,6 +131,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             spending_asked: Cell::new(TimeMs(0)),
             unheard: RefCell::default(),
             told: RefCell::default(),
+            ledger_away: Cell::new(false),
             record: None,
         }
     }
@@ -329,6 +334,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let money = self.control.borrow().to_hold();
         for money in money.chunks(LEASES_AT_ONCE) {
             let held = self.treasury.hold(money.to_vec()).await;
+            self.note_ledger(&held);
             let now = self.now.get();
             for (Money { lease, account, .. }, held) in money.iter().zip(held) {
                 let mut control = self.control.borrow_mut();
@@ -340,9 +346,21 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                         self.tell(&format!("the ledger holds no money of {account}"), &why);
                     }
                     Held::Unknown(_) if is_planted(Bug::GrantedUnheld) => control.held(*lease, now),
-                    Held::Unknown(why) => self.tell("the ledger does not say whether money is held", &why),
+                    Held::Unknown(why) => {
+                        control.unanswered(*lease, now);
+                        self.tell("the ledger does not say whether money is held", &why);
+                    }
                 }
             }
+        }
+    }
+
+    /// Says when a ledger that was away answers again. What is wrong then is said anew.
+    fn note_ledger(&self, held: &[Held]) {
+        let is_away = held.iter().any(|held| matches!(held, Held::Unknown(_)));
+        if self.ledger_away.replace(is_away) && !is_away {
+            tracing::info!("the ledger holds money of campaigns again");
+            self.told.borrow_mut().clear();
         }
     }
 
@@ -407,6 +425,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
+                Settled::Otherwise => {
+                    let (lease, account) = (money.lease.to_string(), &money.account);
+                    self.tell(
+                        &format!("of lease {lease} of {account}, {spent} was spent, and another amount was paid"),
+                        "one of the two logs is of an older backup, or another server has a copy of this directory",
+                    );
+                    done.push(money.lease);
+                }
                 Settled::Refused(why) => {
                     let (lease, account) = (money.lease.to_string(), &money.account);
                     self.tell(

@@ -30,7 +30,7 @@ use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
 use tidegate_shard::form::Malformed;
 
 use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
-use crate::plan::Plan;
+use crate::plan::{Plan, VERSION_MAX};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
@@ -158,6 +158,9 @@ impl Campaigns {
             return Err(put(number, known.version, Change::Unchanged));
         }
         let version = if plan.version == 0 { known.version + 1 } else { plan.version };
+        if version > VERSION_MAX && plan.version == 0 {
+            return Err(put(number, known.version, Change::Stale));
+        }
         let plan = Plan { version, ..plan.clone() };
         // Two plans of one version: the same one is in force, in whatever order they come.
         if (version, tidegate_shard::form::write(&plan)) <= (known.version, tidegate_shard::form::write(known)) {

@@ -11,6 +11,7 @@ use tidegate_machines::TimeMs;
 use crate::units::{BudgetMicros, PriceMicros};
 
 pub use openrtb::{Creative, Media, OpenRtb};
+pub(crate) use rules::VERSION_MAX;
 pub use rules::{Fault, PlanRules};
 
 /// What is wanted of a campaign.

@@ -107,7 +107,7 @@ enum LedgerAt {
 /// The ledger that has the money.
 enum AnyLedger {
     Here(Here),
-    Elsewhere(Elsewhere),
+    Elsewhere(Box<Elsewhere>),
 }
 
 impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
@@ -122,7 +122,7 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
                 LedgerMoney { ledger: AnyLedger::Here(Here(router)), node: 0 }
             }
             LedgerAt::Elsewhere(server) => {
-                LedgerMoney { ledger: AnyLedger::Elsewhere(Elsewhere::new(server)), node: node_of(site) }
+                LedgerMoney { ledger: AnyLedger::Elsewhere(Box::new(Elsewhere::new(server))), node: node_of(site) }
             }
         }
     }

@@ -8,13 +8,17 @@
 //! A strategy may shade a price, so that the campaign with the highest price need not bid most: those below it are
 //! looked at until none can bid more. Only one bid is made for an impression, and only what it costs is reserved.
 
+mod resting;
+
 use std::sync::Arc;
 
-use super::{BidRequest, Bidder, NoBid, Slot, mixed};
+use super::{Aim, BidRequest, Bidder, NoBid, Slot, mixed};
 use crate::limits::CANDIDATES_MAX;
 use crate::openrtb::{CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
 use crate::token::TOKEN_BYTES;
 use crate::units::PriceMicros;
+
+pub(super) use resting::Resting;
 
 /// Campaigns that would bid and bid less than another, of which so many are remembered: one of them bids if those
 /// before it are capped for the user.
@@ -105,8 +109,11 @@ impl Bidder {
     /// Bids on the impressions of a request: in the first of its currencies in which any campaign bids.
     pub fn auction(&mut self, request: &Request) -> Auctioned {
         let mut auctioned = Auctioned::default();
-        let Some(index) = self.index.take() else { return auctioned };
+        let Some(mut index) = self.index.take() else { return auctioned };
         self.wanted.begin();
+        for campaign in self.resting.over(self.now) {
+            self.list_again(&mut index, campaign);
+        }
         for currency in &request.currencies {
             for (place, impression) in request.impressions.iter().enumerate() {
                 let bid = self.bid_on(&index, (request, impression, *currency), &mut auctioned);
@@ -117,8 +124,24 @@ impl Bidder {
                 break;
             }
         }
+        for campaign in self.resting.begin(self.now) {
+            if let Some((price, offering)) = self.bought_by(campaign) {
+                index.remove(campaign, price, offering);
+            }
+        }
         self.index = Some(index);
         auctioned
+    }
+
+    /// A campaign that was at rest is looked at again.
+    pub(super) fn list_again(&self, index: &mut Index, campaign: u32) {
+        if let Some((price, offering)) = self.bought_by(campaign) {
+            index.insert(campaign, price, offering);
+        }
+    }
+
+    fn bought_by(&self, campaign: u32) -> Option<(PriceMicros, &Offering)> {
+        self.aims[campaign as usize].as_deref().and_then(Aim::bought)
     }
 
     fn bid_on(
@@ -181,6 +204,9 @@ impl Bidder {
                 let why = self.bid(&BidRequest { id, campaign, ..BidRequest::default() }).err();
                 let why = why.expect("who would not bid does not bid");
                 told.no_bids[why as usize] += 1;
+                if why == NoBid::NoLease {
+                    self.resting.note(campaign, now);
+                }
             }
             return None;
         };

@@ -212,6 +212,14 @@ impl Control {
         }
     }
 
+    /// The ledger does not say whether it holds the money. It is asked again.
+    pub fn unanswered(&mut self, lease: LeaseId, now: TimeMs) {
+        let Known { campaign, worker, .. } = *self.leases.get(lease).expect("a lease is known until it is settled");
+        if self.campaigns.get_mut(&campaign).is_some_and(|tracked| tracked.waits_for_ledger(now)) {
+            self.note_refusal(campaign, worker, (Stopped::Unavailable, BudgetMicros::ZERO), now);
+        }
+    }
+
     /// The ledger does not hold the money: its account has less, or the ledger has another reason.
     pub fn not_held(&mut self, lease: LeaseId, why: Stopped, available: BudgetMicros, now: TimeMs) {
         let Known { campaign, worker, .. } = self.leases.set(lease, Stage::Retired { until: TimeMs(0) });

@@ -70,14 +70,25 @@ impl Rates {
 /// Which share of a day's requests comes when, as far as it was seen. Days are those of UTC.
 pub(super) struct DayProfile {
     weights: [f64; QUARTERS],
+    /// The weights are of requests that came.
+    is_learned: bool,
     day: Arc<Day>,
     quarter: Option<usize>,
+    /// How much of that quarter is seen.
+    seen_ms: u64,
     requests: f64,
 }
 
 impl Default for DayProfile {
     fn default() -> DayProfile {
-        DayProfile { weights: [1.0; QUARTERS], day: Arc::new(Day::flat()), quarter: None, requests: 0.0 }
+        DayProfile {
+            weights: [1.0; QUARTERS],
+            is_learned: false,
+            day: Arc::new(Day::flat()),
+            quarter: None,
+            seen_ms: 0,
+            requests: 0.0,
+        }
     }
 }
 
@@ -85,7 +96,8 @@ impl DayProfile {
     /// What an earlier process has learned.
     pub fn of(Profile { weights, now }: Profile) -> DayProfile {
         let (quarter, requests) = now.map_or((None, 0.0), |(quarter, requests)| (Some(quarter), requests));
-        DayProfile { weights, day: Arc::new(Day::new(&weights)), quarter, requests }
+        let is_learned = weights.iter().any(|weight| weight.to_bits() != 1.0_f64.to_bits());
+        DayProfile { weights, is_learned, day: Arc::new(Day::new(&weights)), quarter, seen_ms: QUARTER_MS, requests }
     }
 
     /// What is known of it.
@@ -96,14 +108,33 @@ impl DayProfile {
     pub fn count(&mut self, requests: u64, now: TimeMs) {
         let quarter = (now.0 / QUARTER_MS) as usize % QUARTERS;
         if self.quarter != Some(quarter) {
-            if let Some(before) = self.quarter {
-                let weight = &mut self.weights[before];
-                *weight += (self.requests - *weight) * FORGOTTEN;
-                self.day = Arc::new(Day::new(&self.weights));
-            }
+            // The first one may be half over when it is seen first.
+            self.seen_ms = match self.quarter {
+                Some(before) => {
+                    self.learn(before);
+                    QUARTER_MS
+                }
+                None => QUARTER_MS - now.0 % QUARTER_MS,
+            };
             (self.quarter, self.requests) = (Some(quarter), 0.0);
         }
         self.requests += requests as f64;
+    }
+
+    /// A quarter is over. One of which little was seen says nothing; before the first one that says something, all
+    /// others are taken to be like it.
+    fn learn(&mut self, quarter: usize) {
+        if self.seen_ms < QUARTER_MS / 3 {
+            return;
+        }
+        let requests = self.requests * QUARTER_MS as f64 / self.seen_ms as f64;
+        if self.is_learned {
+            let weight = &mut self.weights[quarter];
+            *weight += (requests - *weight) * FORGOTTEN;
+        } else {
+            (self.weights, self.is_learned) = ([requests; QUARTERS], requests > 0.0);
+        }
+        self.day = Arc::new(Day::new(&self.weights));
     }
 }
 
@@ -223,4 +254,28 @@ struct Spread {
     budget: BudgetMicros,
     spent: BudgetMicros,
     reserved: BudgetMicros,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_MS: u64 = 60_000;
+
+    /// What is seen of a day: requests of each minute, from one on.
+    fn seen(from: u64, minutes: u64, requests: impl Fn(u64) -> u64) -> Vec<f64> {
+        let mut profile = DayProfile::default();
+        (from..from + minutes).for_each(|minute| profile.count(requests(minute), TimeMs(minute * MINUTE_MS)));
+        profile.day.shares().windows(2).map(|pair| (pair[1] - pair[0]) * QUARTERS as f64).collect()
+    }
+
+    #[test]
+    fn a_first_quarter_of_an_hour_makes_no_day_of_its_own() {
+        let is_flat = |day: Vec<f64>| day.iter().all(|share| (share - 1.0).abs() < 1e-9);
+        assert!(is_flat(seen(14, 3, |_| 12_000)), "a minute of it");
+        assert!(is_flat(seen(8, 100, |_| 12_000)), "half of it, and steady traffic behind that");
+        assert!(is_flat(seen(14, 50, |_| 12_000)));
+        let busier = seen(0, 31, |minute| if minute < 15 { 100 } else { 300 });
+        assert!((1.5..1.7).contains(&(busier[1] / busier[0])), "{busier:?}");
+    }
 }

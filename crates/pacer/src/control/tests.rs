@@ -252,3 +252,33 @@ fn a_round_looks_at_what_has_happened_and_at_a_share_of_the_rest() {
     }
     assert_eq!(seen.len(), 1_000);
 }
+
+/// A lease for a minute wants more than the budget has: the one that there is is as long as another one would be.
+#[test]
+fn a_lease_that_the_budget_bounds_is_used_before_there_is_another() {
+    let mut control = Control::new(ControlSettings { lease_ms: 60_000, ..SETTINGS });
+    control.learn(view(9_000));
+    round(&mut control, at(0));
+    turned_away(&mut control, 0, 1, at(0));
+    let mut opened = Vec::new();
+    let mut left = 9_000;
+    for turn in 0..50 {
+        let now = at(20 * turn);
+        round(&mut control, now);
+        for (worker, wanted) in control.wanted(now) {
+            let amount = wanted.amount;
+            left -= amount.0;
+            let id = LeaseId::new(ShardIndex(0), 1 + opened.len() as u64);
+            let spending = Spending { exposed: BudgetMicros(9_000 - left), ..Spending::default() };
+            control.learn_spending(7, spending);
+            let (campaign, spent) = (7, BudgetMicros::ZERO);
+            let lease = LeaseView { id, campaign, amount, spent, opened: now, is_closed: false };
+            control.opened(worker, wanted, Ok(lease), now);
+            control.held(id, now);
+            opened.push(amount.0);
+        }
+        let used = vec![Used { campaign: 7, left: BudgetMicros(opened[0]), ..Used::default() }];
+        control.absorb(0, Report { used, now, ..Report::default() }, now);
+    }
+    assert_eq!(opened, [2_250]);
+}

@@ -38,7 +38,7 @@ pub enum Stopped {
     LedgerRefused,
     /// There are as many leases as there may be.
     TooMany,
-    /// The shard does not answer.
+    /// The shard or the ledger does not answer.
     Unavailable,
 }
 
@@ -265,18 +265,21 @@ impl Tracked {
             let per_lease = on_worker.wishes_per_s * settings.lease_ms as f64 / 1_000.0;
             let age = now.0.saturating_sub(on_worker.granted.0);
             let is_wished = on_worker.wished.is_some_and(|at| now.0.saturating_sub(at.0) < settings.lease_ms);
+            let amount = (per_lease as u64).max(price * BIDS_MIN).min(share);
+            let left = on_worker.left.0;
             let is_short = match on_worker.lease {
                 None => true,
-                // Enough for the third of a lease: a record and a hold take less.
+                Some(_) if left < price => true,
+                // Enough for the third of a lease: a record and a hold take less. Where what is left of the budget does
+                // not give much more than there is, another lease would be as short.
                 Some(_) => {
-                    (on_worker.left.0 as f64) < (per_lease / 3.0).max(price as f64)
-                        || age > settings.lease_ms && on_worker.left.0 * 2 < on_worker.amount.0
+                    (left as f64) < per_lease / 3.0 && amount / 2 >= left
+                        || age > settings.lease_ms && left < on_worker.amount.0 / 2
                 }
             };
             if on_worker.is_asked || !is_wished || !is_short {
                 continue;
             }
-            let amount = (per_lease as u64).max(price * BIDS_MIN).min(share);
             on_worker.is_asked = true;
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             wanted.push((worker as u16, LeaseWanted { campaign, amount, least, day }));
@@ -319,6 +322,12 @@ impl Tracked {
         self.workers[usize::from(worker)].is_asked = false;
         self.refused = Some((why, now));
         self.available = (why == Stopped::NoFunds).then_some(available);
+    }
+
+    /// The ledger does not say whether it holds a lease. Whether that is new.
+    pub fn waits_for_ledger(&mut self, now: TimeMs) -> bool {
+        let before = self.refused.replace((Stopped::Unavailable, now));
+        before.is_none_or(|(why, _)| why != Stopped::Unavailable)
     }
 
     pub fn live(&self) -> Live {

@@ -9,7 +9,7 @@ use crate::{strategy, zone};
 const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
 /// A plan of a higher version can always be put behind one that was taken.
-const VERSION_MAX: u64 = i64::MAX as u64;
+pub(crate) const VERSION_MAX: u64 = i64::MAX as u64;
 
 /// What is wrong with a plan: the field, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]

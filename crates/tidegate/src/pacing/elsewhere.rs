@@ -3,7 +3,7 @@
 //! Promise: a request whose answer is lost is asked again with the same ids, so nothing is held or paid twice. While
 //! the other server is away, no lease is opened, and bids end with those that there are.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,8 @@ pub struct Elsewhere {
     server: Arc<OtherServer>,
     /// `None` while it is used, and before the first request.
     open: RefCell<Option<Connected>>,
-    failed: Cell<Option<Instant>>,
+    /// By what was asked: when it failed last, and why. It is not asked again for a while.
+    failed: RefCell<[Option<(Instant, String)>; 3]>,
 }
 
 /// What is asked.
@@ -98,12 +99,15 @@ impl Elsewhere {
     /// Of this server. It connects when it is asked for something.
     pub fn new(server: OtherServer) -> Elsewhere {
         server.warn_if_open("pacing.ledger");
-        Elsewhere { server: Arc::new(server), open: RefCell::default(), failed: Cell::default() }
+        Elsewhere { server: Arc::new(server), open: RefCell::default(), failed: RefCell::default() }
     }
 
     async fn ask(&self, asked: Asked) -> Result<Vec<Decided>, String> {
-        if self.failed.get().is_some_and(|at| at.elapsed() < AGAIN) {
-            return Err(format!("{} is away", self.server.address));
+        let kind = asked.kind();
+        if let Some((at, why)) = &self.failed.borrow()[kind]
+            && at.elapsed() < AGAIN
+        {
+            return Err(why.clone());
         }
         let (open, server) = (self.open.take(), self.server.clone());
         // The connection comes back if it is as good as before: also when the server refused what it was asked.
@@ -118,29 +122,37 @@ impl Elsewhere {
         };
         let exchanged = tokio::task::spawn_blocking(exchange).await;
         let (connected, outcomes) = exchanged.expect("the client of the binary port does not panic");
+        let is_connected = connected.is_some();
         self.open.replace(connected);
-        self.failed.set(outcomes.is_err().then(Instant::now));
-        match outcomes {
-            Ok(outcomes) => Ok(outcomes.into_iter().map(decided).collect()),
-            Err(why) => Err(format!("{}, which has the ledger: {why}", self.server.address)),
-        }
+        let decided = outcomes.map_err(|why| format!("{}, which has the ledger: {why}", self.server.address));
+        let failed = decided.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        let mut all_failed = self.failed.borrow_mut();
+        // Who is not reached is not reached for anything. Who refuses one thing may do another.
+        let of = if is_connected { kind..=kind } else { 0..=2 };
+        all_failed[of].fill(failed);
+        decided
     }
 }
 
 impl Asked {
-    fn over(&self, server: &mut Connected) -> Result<Vec<Outcome>, ClientError> {
+    fn kind(&self) -> usize {
         match self {
-            Asked::Place(holds) => in_batches(holds, |holds| {
-                let holds: Vec<_> = holds.iter().map(OwnedHold::as_wire).collect();
-                server.holds(&holds)
-            }),
+            Asked::Place(_) => 0,
+            Asked::Post(_) => 1,
+            Asked::Void(_) => 2,
+        }
+    }
+
+    fn over(&self, server: &mut Connected) -> Result<Vec<Decided>, ClientError> {
+        match self {
+            Asked::Place(holds) => in_batches(holds, |holds| place(holds, server)),
             Asked::Post(posts) => in_batches(posts, |posts| {
                 let posts: Vec<_> = posts.iter().map(|(id, amount)| (&**id, Some(*amount))).collect();
-                server.posts(&posts)
+                Ok(server.posts(&posts)?.into_iter().map(decided).collect())
             }),
             Asked::Void(ids) => in_batches(ids, |ids| {
                 let ids: Vec<_> = ids.iter().map(|id| &**id).collect();
-                server.voids(&ids)
+                Ok(server.voids(&ids)?.into_iter().map(decided).collect())
             }),
         }
     }
@@ -149,13 +161,32 @@ impl Asked {
 /// Asks for the items in parts.
 fn in_batches<T>(
     items: &[T],
-    mut ask: impl FnMut(&[T]) -> Result<Vec<Outcome>, ClientError>,
-) -> Result<Vec<Outcome>, ClientError> {
+    mut ask: impl FnMut(&[T]) -> Result<Vec<Decided>, ClientError>,
+) -> Result<Vec<Decided>, ClientError> {
     let mut all = Vec::with_capacity(items.len());
     for batch in items.chunks(BATCH) {
         all.extend(ask(batch)?);
     }
     Ok(all)
+}
+
+/// Places holds. The other server refuses all of a request if its token may not use the account of one: then each half
+/// is asked for by itself, and so on, so that one campaign stops no other.
+fn place(holds: &[OwnedHold], server: &mut Connected) -> Result<Vec<Decided>, ClientError> {
+    let asked: Vec<_> = holds.iter().map(OwnedHold::as_wire).collect();
+    match server.holds(&asked) {
+        Ok(outcomes) => Ok(outcomes.into_iter().map(decided).collect()),
+        Err(ClientError::Server(error)) if error.code == "forbidden" => {
+            if holds.len() == 1 {
+                return Ok(vec![Err(Refused { code: error.to_string(), available: 0 })]);
+            }
+            let (one, other) = holds.split_at(holds.len() / 2);
+            let mut decided = place(one, server)?;
+            decided.extend(place(other, server)?);
+            Ok(decided)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl OwnedHold {

@@ -99,7 +99,12 @@ fn held(decided: Decided) -> Held {
 }
 
 fn posted(decided: Decided) -> Settled {
-    decided.map_or_else(|Refused { code, .. }| Settled::Refused(code), |()| Settled::Done)
+    match decided {
+        Ok(()) => Settled::Done,
+        // The same amount would be none.
+        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
+        Err(Refused { code, .. }) => Settled::Refused(code),
+    }
 }
 
 fn voided(decided: Decided) -> Settled {

@@ -1,5 +1,6 @@
 //! OpenRTB through the public door: an exchange's requests, bids and notices, and the money that follows.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
@@ -119,6 +120,13 @@ fn a_bid_is_made_billed_once_and_paid() {
     assert_eq!(outcome(&mut notices, &notice(&bid["burl"], "2.501")), "422 openrtb_notice_invalid \"price\"");
     let in_euro = notice(&bid["burl"], "2").replace("&currency=USD", "&currency=EUR");
     assert_eq!(outcome(&mut notices, &in_euro), "422 openrtb_notice_invalid \"currency\"");
+    // Who looks whether a link is alive bills nothing.
+    let mut raw = TcpStream::connect(server.http).expect("the door is open");
+    let head = format!("HEAD {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", notice(&bid["burl"], "2"));
+    raw.write_all(head.as_bytes()).expect("it is read");
+    let mut answer = String::new();
+    raw.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.starts_with("HTTP/1.1 405 ") && answer.to_lowercase().contains("allow: get"), "{answer}");
     assert_eq!(outcome(&mut notices, &notice(&bid["burl"], "2.1004")), "taken");
     assert_eq!(outcome(&mut notices, &notice(&bid["burl"], "2.1004")), "duplicate");
     let won = notice(&bid["burl"], "2.1").replace("/billing?", "/win?");

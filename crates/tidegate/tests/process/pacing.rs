@@ -308,6 +308,8 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     assert_eq!(said(planner.put("/v1/campaigns/shoes", &plan("shoes", &json!({})))), "403 forbidden");
     let of_others = plan("hats-2", &json!({"account": "campaign:shoes"}));
     assert_eq!(said(planner.put("/v1/campaigns/hats-2", &of_others)), "403 forbidden", "the money of others");
+    let into_others = plan("hats-2", &json!({"account": "campaign:hats", "spend": "spend:shoes"}));
+    assert_eq!(said(planner.put("/v1/campaigns/hats-2", &into_others)), "403 forbidden", "the books of others");
     ok(planner
         .put("/v1/campaigns/hats-2", &plan("hats-2", &json!({"account": "campaign:hats", "spend": "spend:hats"}))));
     let requests = json!({"requests": [{"id": 1, "campaign": number}]});

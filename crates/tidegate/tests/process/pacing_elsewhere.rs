@@ -127,6 +127,35 @@ fn a_wrong_token_and_an_account_that_is_not_there_are_said() {
         let log = wrong.log();
         (has_none && log.contains("which has the ledger") && log.contains("token")).then_some(())
     });
+    wait_for("the campaign says so, too", || (stopped(&mut http) == "unavailable").then_some(()));
     assert_eq!(said(http.get("/v1/accounts/campaign:shoes")), "404 account_not_found");
     [bank, right, wrong].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+#[test]
+fn an_account_that_the_token_may_not_use_stops_its_own_campaign_alone() {
+    let folder = folder();
+    let address = free_address();
+    let grants = "[\"debit:campaign:shoes\", \"credit:spend:*\", \"holds:settle\"]";
+    let service = format!("[[service]]\nname = \"pacers\"\ntoken = \"{TOKEN}\"\ngrants = {grants}\n");
+    let bank =
+        Server::start(&Settings { binary: address.to_string(), ..settings_of(folder.path(), "ledger", service) });
+    let mut money = connect(&bank);
+    ["shoes", "hats", "coats"].into_iter().for_each(|campaign| fund(&mut money, campaign, FUNDS));
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let others = ["hats", "coats"].map(|campaign| put(&mut http, campaign, &json!({})));
+    wait_for("the token may not use their accounts", || {
+        let are_refused = others.iter().all(|number| no_bid(&mut http, *number) == "no_lease");
+        let said = ["hats", "coats"].map(|name| campaign(&mut http, name)["pace"]["stopped"].clone());
+        (are_refused && said == ["ledger_refused", "ledger_refused"]).then_some(())
+    });
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    wait_for("it is paid beside those that are refused", || {
+        others.iter().for_each(|number| drop(no_bid(&mut http, *number)));
+        (balance(&mut money, "spend:shoes").0 == PRICE && balance(&mut money, "campaign:shoes").1 == 0).then_some(())
+    });
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }

@@ -147,6 +147,37 @@ fn so_many_campaigns_are_looked_at_and_no_more() {
     assert_eq!((told(&auctioned), auctioned.candidates), (vec![], CANDIDATES_MAX as u32));
 }
 
+#[test]
+fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
+    const RICH: u32 = CANDIDATES_MAX as u32 + 1;
+    let long = |price| Aim {
+        flights: [Flight { starts_ms: NOW.0 - 10, ends_ms: NOW.0 + 100_000 }].into(),
+        ..aim(price, &plan())
+    };
+    let aims = (1..RICH).map(|_| long(200)).chain([long(100)]);
+    let mut bidder = with(aims.collect(), 150);
+    let mut bids_at = |ms: u64| {
+        bidder.set_time(TimeMs(NOW.0 + ms));
+        let auctioned = bidder.auction(&request());
+        (!told(&auctioned).is_empty(), auctioned.candidates)
+    };
+    let all = CANDIDATES_MAX as u32;
+    assert_eq!([bids_at(0), bids_at(1_990)], [(false, all); 2], "they may get money soon");
+    assert_eq!(bids_at(2_000), (false, all));
+    assert_eq!(bids_at(2_001), (true, 1), "they are at rest");
+    assert_eq!(bids_at(2_500), (false, all), "they are looked at now and then");
+    assert_eq!(bids_at(2_501), (false, 1), "the one that bid has no money for a second one");
+    // Whoever gets some is looked at at once.
+    let grant = |campaign| Grant { campaign, lease: LeaseId(9_000), amount: BudgetMicros(1_000), opened: NOW };
+    bidder.update(&Update { grants: vec![grant(7)], ..Update::default() });
+    assert_eq!(told(&bidder.auction(&request())), [(0, 7, 200)]);
+    // Another plan, the end, and a clock that is set back.
+    bidder.update(&Update { aims: vec![(8, Some(Arc::new(long(300)))), (9, None)], ..Update::default() });
+    assert_eq!(bidder.auction(&request()).candidates, 2, "8 and 7");
+    bidder.set_time(NOW);
+    assert_eq!(bidder.auction(&request()).candidates, 8, "8, those of the same price from 1 on, and 7, which bids");
+}
+
 /// What was found for one request is of no other one.
 #[test]
 fn each_request_blocks_for_itself() {
