@@ -11,7 +11,10 @@
 //!
 //! Invariant: chance comes from the request's id. The same requests under the same updates get the same answers.
 
+mod aim;
 mod auction;
+mod decision;
+mod exchange;
 
 use std::sync::Arc;
 
@@ -19,13 +22,16 @@ use tidegate_machines::TimeMs;
 
 use crate::frequency::FrequencyTable;
 use crate::machine::LeaseId;
-use crate::openrtb::{Index, Offering};
-use crate::plan::{Flight, FrequencyCap, Plan};
+use crate::openrtb::Index;
 use crate::token::{Bid, Opening, TOKEN_BYTES, TokenKey};
 use crate::units::{BudgetMicros, PriceMicros};
 
+pub use aim::Aim;
 pub use auction::{AuctionBid, Auctioned};
-use auction::{Resting, WantedCreatives};
+use auction::{Unfunded, WantedCreatives};
+use decision::decide;
+pub use decision::{Sample, Seen, decide_again, hash_of, mixed};
+pub use exchange::{Grant, Report, Retired, Throttled, Update, Used};
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,216 +103,8 @@ impl NoBid {
     }
 }
 
-/// What of a plan a bidder needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aim {
-    /// When it runs; empty while it is paused.
-    pub flights: Box<[Flight]>,
-    /// The most that is bid.
-    pub price_max: PriceMicros,
-    /// What it is aimed at; empty for everything.
-    pub keys: Box<[u64]>,
-    /// How often for one user.
-    pub frequency: Option<FrequencyCap>,
-    /// What it buys in auctions of OpenRTB.
-    pub openrtb: Option<Arc<Offering>>,
-    /// The version of the plan.
-    pub version: u64,
-}
-
-impl Aim {
-    /// Of the plan of this campaign.
-    pub fn of(campaign: &str, plan: &Plan) -> Aim {
-        Aim {
-            flights: if plan.paused { [].into() } else { plan.flights.clone().into() },
-            price_max: plan.price_micros,
-            keys: plan.keys.clone().into(),
-            frequency: plan.frequency,
-            openrtb: plan.openrtb.as_ref().map(|openrtb| Arc::new(Offering::of(campaign, openrtb))),
-            version: plan.version,
-        }
-    }
-
-    /// What it buys in auctions, and for how much; nothing while it is paused.
-    fn bought(&self) -> Option<(PriceMicros, &Offering)> {
-        let offering = self.openrtb.as_deref().filter(|_| !self.flights.is_empty())?;
-        Some((self.price_max, offering))
-    }
-}
-
-/// What a bidder is told.
-#[derive(Clone, Debug, Default)]
-pub struct Update {
-    /// Campaigns that have other aims from now on, or none any more.
-    pub aims: Vec<(u32, Option<Arc<Aim>>)>,
-    /// Shares of requests that are bid on.
-    pub throttles: Vec<Throttled>,
-    /// Money to bid with, in the place of what there was.
-    pub grants: Vec<Grant>,
-    /// Campaigns whose leases are to be given back.
-    pub revoked: Vec<u32>,
-}
-
-/// How one campaign is throttled.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Throttled {
-    /// Its number.
-    pub campaign: u32,
-    /// The share of requests that is bid on, from 0 to 1.
-    pub share: f64,
-    /// What of the price is bid, from 0 to 1.
-    pub shade: f64,
-}
-
-/// Money to bid with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The campaign's number.
-    pub campaign: u32,
-    /// The lease, which no other worker has.
-    pub lease: LeaseId,
-    /// How much.
-    pub amount: BudgetMicros,
-    /// When it was opened.
-    pub opened: TimeMs,
-}
-
-/// What a bidder tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Campaigns that were asked for since the last report.
-    pub used: Vec<Used>,
-    /// Leases on which nothing more is bid.
-    pub retired: Vec<Retired>,
-    /// Requests for campaigns that nobody knows.
-    pub unknown: u64,
-    /// The bidder's time.
-    pub now: TimeMs,
-    /// Requests that were taken as samples.
-    pub samples: Vec<Sample>,
-    /// Those for which there was no room.
-    pub samples_dropped: u64,
-}
-
-/// What of a campaign a bidder sees when it decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// The bidder's time.
-    pub now: TimeMs,
-    /// The flight that is under way, or was the last time.
-    pub starts: u64,
-    /// It ends before then.
-    pub ends: u64,
-    /// A request is bid on if the upper half of its hash is below this.
-    pub threshold: u64,
-    /// What is bid of a price, in 65,536ths.
-    pub shade: u32,
-    /// The most that is bid.
-    pub price_max: u32,
-    /// The lease; 0: none.
-    pub lease: LeaseId,
-    /// What is left of it.
-    pub left: u64,
-    /// The next bid's number in the lease.
-    pub number: u32,
-}
-
-/// A request, what was seen when it was decided, and the answer: enough to decide it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// The request.
-    pub request: BidRequest,
-    /// The version of the plan whose aim was in force.
-    pub version: u64,
-    /// What was seen.
-    pub seen: Seen,
-    /// Whether the user may see the campaign, if that was asked.
-    pub may_see: Option<bool>,
-    /// The answer.
-    pub answer: Result<PriceMicros, NoBid>,
-}
-
 /// Samples of a bidder that wait for a report, which comes every 20 ms.
 const SAMPLES_WAITING_MAX: usize = 64;
-
-/// From which chance comes: the upper half decides whether a request is bid on, the lower one whether it is a sample.
-#[inline(always)]
-pub fn hash_of(request: &BidRequest) -> u64 {
-    mixed(request.id ^ u64::from(request.campaign) << 32)
-}
-
-/// The decision: what is bid on a request. `aim` may be left out where it has no keys and no cap; `may_see` says
-/// whether the user may see the campaign once more, and is asked last, because it counts.
-#[inline(always)]
-fn decide(
-    seen: &Seen,
-    aim: Option<&Aim>,
-    request: &BidRequest,
-    hash: u64,
-    may_see: impl FnOnce(FrequencyCap) -> bool,
-) -> Result<PriceMicros, NoBid> {
-    if seen.now.0.wrapping_sub(seen.starts) >= seen.ends.wrapping_sub(seen.starts) {
-        return Err(NoBid::NotInFlight);
-    }
-    if let Some(aim) = aim
-        && !aim.keys.is_empty()
-        && !aim.keys.contains(&request.key)
-    {
-        return Err(NoBid::NotTargeted);
-    }
-    if hash >> 32 >= seen.threshold {
-        return Err(NoBid::Throttled);
-    }
-    let wanted = if request.price.0 == 0 { seen.price_max } else { request.price.0 };
-    if wanted > seen.price_max {
-        return Err(NoBid::PriceAboveCap);
-    }
-    let price = ((u64::from(wanted) * u64::from(seen.shade)) >> 16) as u32;
-    if price == 0 || seen.left < u64::from(price) || seen.number == u32::MAX {
-        return Err(NoBid::NoLease);
-    }
-    if let Some(cap) = aim.and_then(|aim| aim.frequency)
-        && request.user != 0
-        && !may_see(cap)
-    {
-        return Err(NoBid::FrequencyCapped);
-    }
-    Ok(PriceMicros(price))
-}
-
-/// What a sample is answered by `aim`, the one of its version.
-pub fn decide_again(sample: &Sample, aim: &Aim) -> Result<PriceMicros, NoBid> {
-    let Sample { request, seen, may_see, .. } = sample;
-    decide(seen, Some(aim), request, hash_of(request), |_| may_see.unwrap_or(true))
-}
-
-/// What was asked of one campaign since the last report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Its number.
-    pub campaign: u32,
-    /// Bids that were made.
-    pub bids: u32,
-    /// What they reserve.
-    pub reserved: BudgetMicros,
-    /// Requests without a bid, by reason.
-    pub no_bids: [u32; NoBid::ALL.len()],
-    /// What is left of its lease.
-    pub left: BudgetMicros,
-}
-
-/// A lease on which nothing more is bid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retired {
-    /// The lease.
-    pub lease: LeaseId,
-    /// Bids that were made on it.
-    pub bids: u32,
-    /// What was not bid.
-    pub left: BudgetMicros,
-    /// When the last one may have been made.
-    pub at: TimeMs,
-}
 
 /// A campaign as bids see it: two lines of the cache.
 #[repr(align(128))]
@@ -381,7 +179,7 @@ pub struct Bidder {
     /// Of one that holds auctions.
     index: Option<Box<Index>>,
     wanted: WantedCreatives,
-    resting: Resting,
+    unfunded: Unfunded,
     /// A request is a sample if the lower half of its hash is below this.
     sampled: u64,
     samples: Vec<Sample>,
@@ -403,7 +201,7 @@ impl Bidder {
             is_informed: false,
             index: None,
             wanted: WantedCreatives::default(),
-            resting: Resting::default(),
+            unfunded: Unfunded::default(),
             sampled: 0,
             samples: Vec::new(),
             samples_dropped: 0,
@@ -487,7 +285,7 @@ impl Bidder {
             match self.slots.get_mut(*campaign as usize).filter(|slot| slot.is_known) {
                 Some(slot) => {
                     (slot.lease, slot.left, slot.number, slot.opened) = (*lease, amount.0, 0, *opened);
-                    self.end_rest(*campaign);
+                    self.funded(*campaign);
                 }
                 None => self.retired.push(Retired { lease: *lease, bids: 0, left: *amount, at: self.now }),
             }
@@ -532,9 +330,9 @@ impl Bidder {
         if aim.is_none() {
             self.retire(campaign);
         }
-        let was_resting = if aim.is_some() { self.resting.leave(campaign) } else { self.resting.funded(campaign) };
+        let was_unlisted = if aim.is_some() { self.unfunded.relist(campaign) } else { self.unfunded.forget(campaign) };
         if let Some(index) = &mut self.index {
-            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought).filter(|_| !was_resting) {
+            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought).filter(|_| !was_unlisted) {
                 index.remove(campaign, price, offering);
             }
             if let Some((price, offering)) = aim.as_deref().and_then(Aim::bought) {
@@ -549,9 +347,9 @@ impl Bidder {
         self.aims[at] = aim;
     }
 
-    /// The campaign has money.
-    fn end_rest(&mut self, campaign: u32) {
-        if self.resting.funded(campaign)
+    /// The campaign has money: auctions look at it.
+    fn funded(&mut self, campaign: u32) {
+        if self.unfunded.forget(campaign)
             && let Some(mut index) = self.index.take()
         {
             self.list_again(&mut index, campaign);
@@ -598,15 +396,6 @@ fn keep_sample(samples: &mut Vec<Sample>, dropped: &mut u64, sample: Sample) {
     } else {
         *dropped += 1;
     }
-}
-
-/// A hash of a number: the finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-#[inline]
-pub fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 #[cfg(test)]

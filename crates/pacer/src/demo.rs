@@ -98,7 +98,7 @@ impl Demo {
         for (name, parameters) in CAMPAIGNS {
             let shard = shard_of(name, self.shards);
             let (before, mut flights) = match self.ask(shard, Command::Read { id: name.into() }).await? {
-                Outcome::Campaign(view) => (view.spending.spent, until(begins, view.plan.flights)),
+                Outcome::Campaign(view) => (view.spending.spent, flights_before(begins, view.plan.flights)),
                 Outcome::Refused(Refusal::NotFound) => (BudgetMicros::ZERO, Vec::new()),
                 other => return Err(format!("{other:?}")),
             };
@@ -206,7 +206,7 @@ impl Demo {
 
 /// What has been of a campaign's flights, with room for one more. Its budget has what was spent in them: without them,
 /// all of that would be to spend in the next one.
-fn until(begins: TimeMs, flights: Vec<Flight>) -> Vec<Flight> {
+fn flights_before(begins: TimeMs, flights: Vec<Flight>) -> Vec<Flight> {
     let been = flights.into_iter().filter(|flight| flight.starts_ms < begins.0);
     let mut been: Vec<Flight> = been.map(|flight| Flight { ends_ms: flight.ends_ms.min(begins.0), ..flight }).collect();
     been.drain(..been.len().saturating_sub(FLIGHTS_MAX - 1));
@@ -220,9 +220,9 @@ mod tests {
     #[test]
     fn a_day_comes_behind_what_has_been_of_those_before() {
         let flight = |starts_ms, ends_ms| Flight { starts_ms, ends_ms };
-        let been = until(TimeMs(25), vec![flight(0, 10), flight(20, 30), flight(30, 40)]);
+        let been = flights_before(TimeMs(25), vec![flight(0, 10), flight(20, 30), flight(30, 40)]);
         assert_eq!(been, [flight(0, 10), flight(20, 25)]);
         let many = (0..FLIGHTS_MAX as u64).map(|day| flight(day, day + 1)).collect();
-        assert_eq!(until(TimeMs(100), many).len(), FLIGHTS_MAX - 1);
+        assert_eq!(flights_before(TimeMs(100), many).len(), FLIGHTS_MAX - 1);
     }
 }

@@ -8,7 +8,7 @@
 //! A strategy may shade a price, so that the campaign with the highest price need not bid most: those below it are
 //! looked at until none can bid more. Only one bid is made for an impression, and only what it costs is reserved.
 
-mod resting;
+mod unfunded;
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::openrtb::{CreativeSet, CurrencyCode, Fit, Impression, Index, Offering
 use crate::token::TOKEN_BYTES;
 use crate::units::PriceMicros;
 
-pub(super) use resting::Resting;
+pub(super) use unfunded::Unfunded;
 
 /// Campaigns that would bid and bid less than another, of which so many are remembered: one of them bids if those
 /// before it are capped for the user.
@@ -111,7 +111,7 @@ impl Bidder {
         let mut auctioned = Auctioned::default();
         let Some(mut index) = self.index.take() else { return auctioned };
         self.wanted.begin();
-        for campaign in self.resting.over(self.now) {
+        for campaign in self.unfunded.due(self.now) {
             self.list_again(&mut index, campaign);
         }
         for currency in &request.currencies {
@@ -124,7 +124,7 @@ impl Bidder {
                 break;
             }
         }
-        for campaign in self.resting.begin(self.now) {
+        for campaign in self.unfunded.unlist(self.now) {
             if let Some((price, offering)) = self.bought_by(campaign) {
                 index.remove(campaign, price, offering);
             }
@@ -133,7 +133,7 @@ impl Bidder {
         auctioned
     }
 
-    /// A campaign that was at rest is looked at again.
+    /// A campaign is looked at again.
     pub(super) fn list_again(&self, index: &mut Index, campaign: u32) {
         if let Some((price, offering)) = self.bought_by(campaign) {
             index.insert(campaign, price, offering);
@@ -205,7 +205,7 @@ impl Bidder {
                 let why = why.expect("who would not bid does not bid");
                 told.no_bids[why as usize] += 1;
                 if why == NoBid::NoLease {
-                    self.resting.note(campaign, now);
+                    self.unfunded.note(campaign, now);
                 }
             }
             return None;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::plan::{Flight, FrequencyCap};
 
 const NOW: TimeMs = TimeMs(1_795_000_000_000);
 

@@ -95,8 +95,10 @@ impl Default for DayProfile {
 impl DayProfile {
     /// What an earlier process has learned.
     pub fn of(Profile { weights, now }: Profile) -> DayProfile {
-        let (quarter, requests) = now.map_or((None, 0.0), |(quarter, requests)| (Some(quarter), requests));
         let is_learned = weights.iter().any(|weight| weight.to_bits() != 1.0_f64.to_bits());
+        // Of a first quarter, nobody knows any more how much of it was seen.
+        let now = now.filter(|_| is_learned);
+        let (quarter, requests) = now.map_or((None, 0.0), |(quarter, requests)| (Some(quarter), requests));
         DayProfile { weights, is_learned, day: Arc::new(Day::new(&weights)), quarter, seen_ms: QUARTER_MS, requests }
     }
 
@@ -267,6 +269,15 @@ mod tests {
         let mut profile = DayProfile::default();
         (from..from + minutes).for_each(|minute| profile.count(requests(minute), TimeMs(minute * MINUTE_MS)));
         profile.day.shares().windows(2).map(|pair| (pair[1] - pair[0]) * QUARTERS as f64).collect()
+    }
+
+    #[test]
+    fn a_first_quarter_of_an_hour_that_a_restart_cuts_in_two_makes_no_day_either() {
+        let mut before = DayProfile::default();
+        before.count(12_000, TimeMs(14 * MINUTE_MS));
+        let mut profile = DayProfile::of(before.learned());
+        (15..60).for_each(|minute| profile.count(12_000, TimeMs(minute * MINUTE_MS)));
+        assert_eq!(*profile.day, Day::flat());
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn voided(decided: Decided) -> Settled {
         Err(Refused { code, .. }) if ["hold_not_found", "hold_voided", "hold_expired"].contains(&&*code) => {
             Settled::Nothing
         }
+        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
         Err(Refused { code, .. }) => Settled::Refused(code),
     }
 }

@@ -9,6 +9,7 @@ use crate::http::Http;
 use crate::links::free_address;
 use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
 use crate::services::{ok, said};
+use crate::timeline::copy;
 use crate::{Server, Settings, audit, folder, wait_for};
 
 /// What the account has: four wins.
@@ -157,5 +158,34 @@ fn an_account_that_the_token_may_not_use_stops_its_own_campaign_alone() {
         others.iter().for_each(|number| drop(no_bid(&mut http, *number)));
         (balance(&mut money, "spend:shoes").0 == PRICE && balance(&mut money, "campaign:shoes").1 == 0).then_some(())
     });
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+#[test]
+fn a_lease_that_the_ledger_has_settled_otherwise_ends_with_a_word() {
+    let folder = folder();
+    let address = free_address();
+    let bank = Server::start(&ledger(folder.path(), address));
+    let mut money = connect(&bank);
+    fund(&mut money, "shoes", FUNDS);
+    let settings = pacer(folder.path(), "one", address, TOKEN);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    server.kill();
+    let older = folder.path().join("older");
+    copy(&settings.data, &older);
+    let server = Server::start(&settings);
+    assert_eq!(win(&mut connect(&server), &offered, PRICE), "taken");
+    wait_for("the win is paid", || (balance(&mut money, "spend:shoes").0 == PRICE).then_some(()));
+    assert!(server.terminate().status.success());
+    // The copy has the lease, and not the win.
+    std::fs::remove_dir_all(&settings.data).expect("it is there");
+    std::fs::rename(&older, &settings.data).expect("it is there");
+    let server = Server::start(&settings);
+    server.says("another amount was paid");
+    wait_for("nothing is asked for ever", || (campaign(&mut connect(&server), "shoes")["leases"] == 0).then_some(()));
+    assert_eq!(balance(&mut money, "spend:shoes").0, PRICE, "the ledger is right");
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }

@@ -164,7 +164,7 @@ fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
     let all = CANDIDATES_MAX as u32;
     assert_eq!([bids_at(0), bids_at(1_990)], [(false, all); 2], "they may get money soon");
     assert_eq!(bids_at(2_000), (false, all));
-    assert_eq!(bids_at(2_001), (true, 1), "they are at rest");
+    assert_eq!(bids_at(2_001), (true, 1), "they stand in no list");
     assert_eq!(bids_at(2_500), (false, all), "they are looked at now and then");
     assert_eq!(bids_at(2_501), (false, 1), "the one that bid has no money for a second one");
     // Whoever gets some is looked at at once.
