@@ -33,7 +33,8 @@ PROMETHEUS = ROOT / "deploy/prometheus"
 # What does not fire for a server that has just begun.
 SILENT = {"TidegateDown", "TidegateNotReady", "TidegateDiskFull", "TidegateDamaged", "TidegateAuditDiffers",
           "TidegateSnapshotsFail", "TidegateDirectoryFault", "TidegateCertificateExpires", "TidegateNearBound",
-          "TidegateRevocationListEnds", "TidegateRevocationListOver"}
+          "TidegateRevocationListEnds", "TidegateRevocationListOver", "TidegatePacerLedgerAway", "TidegatePacerUnpaid",
+          "TidegatePacerLedgerRefuses"}
 # A provider whose keys cannot be had.
 AWAY = """
 [[identity_provider]]

@@ -246,7 +246,8 @@ where
 
     fn ask(&mut self, token: u64, identity: &Identity, body: &Bytes) -> Result<RoomCost, Refused> {
         let request = read_request(body).map_err(malformed)?;
-        let issuer = Issuer { tokens: &self.tokens, shards: self.asker.client().shards() };
+        let shards = self.asker.client().shards();
+        let issuer = Issuer { tokens: &self.tokens, shards, now: self.bidder.time() };
         let (count, notices) = match request {
             PacerRequestRef::Wins(wins) => {
                 check_right(identity)?;

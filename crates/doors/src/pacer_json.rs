@@ -175,6 +175,9 @@ pub struct CampaignBody {
     spent_micros: u64,
     /// What wins of bids that were made may still cost, and what is leased for others, in micros.
     exposed_micros: u64,
+    /// What returned of leases of which not all bids are known, in micros: the ledger holds it until they are, and it is
+    /// leased again then.
+    unreleased_micros: u64,
     /// What wins of the current day have cost, in micros.
     spent_on_day_micros: u64,
     /// Wins.
@@ -293,6 +296,7 @@ impl CampaignBody {
             ended: is_ended,
             spent_micros: spending.spent.0,
             exposed_micros: spending.exposed.0,
+            unreleased_micros: spending.unreleased.0,
             spent_on_day_micros: spending.day_spent.0,
             impressions: spending.impressions.0,
             losses: spending.losses.0,

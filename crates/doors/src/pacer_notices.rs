@@ -6,7 +6,7 @@
 //!
 //! Invariant: nothing here waits. A door asks the shards as it can.
 
-use tidegate_machines::ShardIndex;
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_pacer::family::CampaignRequest;
 use tidegate_pacer::machine::{Command, LeaseId, LossOutcome, Outcome, Win, WinOutcome};
 use tidegate_pacer::token::{Bid, TokenKey};
@@ -29,6 +29,8 @@ pub struct Issuer<'a> {
     pub tokens: &'a TokenKey,
     /// How many shards there are.
     pub shards: u16,
+    /// The time that bids get now: what comes is in time by it.
+    pub now: TimeMs,
 }
 
 impl Issuer<'_> {
@@ -45,7 +47,7 @@ impl Issuer<'_> {
     ) -> (Notices, Vec<CampaignRequest>) {
         let checked = wins.map(|(token, price)| {
             let bid = self.bid(token.as_ref())?;
-            if price > bid.price { Err(NoticeOutcome::PriceAboveBid) } else { Ok(bid.won(price)) }
+            if price > bid.price { Err(NoticeOutcome::PriceAboveBid) } else { Ok(bid.won(price, self.now)) }
         });
         Notices::sort(checked, |win: &Win| win.bid.lease, |wins| Command::Win { wins })
     }

@@ -28,6 +28,7 @@ fn bidder(campaigns: u32, frequency: Option<FrequencyCap>) -> Bidder {
         lease: LeaseId::new(ShardIndex(0), u64::from(campaign) + 1),
         amount: BudgetMicros(u64::MAX / 2),
         opened: NOW,
+        until: TimeMs(u64::MAX),
     };
     bidder.update(&Update {
         aims: (0..campaigns).map(|campaign| (campaign, Some(aim.clone()))).collect(),

@@ -6,8 +6,11 @@
 //! ```
 //!
 //! Promise: all bids of a lease together cost at most its amount. A request is answered without waiting, without
-//! allocating, and by what this worker knows: plans, throttles and leases come as [`Update`]s, and what was used goes
-//! back as a [`Report`].
+//! allocating (but for a list of leases that are over), and by what this worker knows: plans, throttles and leases come
+//! as [`Update`]s, and what was used goes back as a [`Report`].
+//!
+//! A lease is bid with until less than a bid is left of it, and not behind its time: then it is retired, and the next
+//! one is bid with. Why not at once with a newer one: what is left of the older would be held in the ledger for nothing.
 //!
 //! Invariant: chance comes from the request's id. The same requests under the same updates get the same answers.
 
@@ -18,6 +21,7 @@ mod exchange;
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_machines::TimeMs;
 
 use crate::frequency::FrequencyTable;
@@ -116,7 +120,9 @@ struct Slot {
     threshold: u64,
     lease: LeaseId,
     left: u64,
-    opened: TimeMs,
+    /// From then on, nothing is bid on the lease.
+    until: TimeMs,
+    opened: Opening,
     /// The next bid's number in the lease.
     number: u32,
     price_max: u32,
@@ -127,6 +133,8 @@ struct Slot {
     is_known: bool,
     /// It stands in the list of those that were asked for.
     is_used: bool,
+    /// Another lease is there, for when this one is over.
+    has_next: bool,
     bids: u32,
     reserved: u64,
     no_bids: [u32; NoBid::ALL.len()],
@@ -140,13 +148,15 @@ impl Default for Slot {
             threshold: 0,
             lease: LeaseId(0),
             left: 0,
-            opened: TimeMs(0),
+            until: NO_LEASE_UNTIL,
+            opened: Opening::of(TimeMs(0)),
             number: 0,
             price_max: 0,
             shade: SHADE_ONE,
             is_choosy: false,
             is_known: false,
             is_used: false,
+            has_next: false,
             bids: 0,
             reserved: 0,
             no_bids: [0; NoBid::ALL.len()],
@@ -158,6 +168,8 @@ const _: () = assert!(size_of::<Slot>() == 128);
 
 /// Campaigns of one report: the worker does nothing else meanwhile.
 const REPORTED_MAX: usize = 1_024;
+/// Where there is no lease, none is to be given back.
+const NO_LEASE_UNTIL: TimeMs = TimeMs(u64::MAX);
 /// The whole of a price.
 const SHADE_ONE: u32 = 1 << 16;
 /// Every request is bid on.
@@ -171,6 +183,8 @@ pub struct Bidder {
     /// By number.
     slots: Vec<Slot>,
     aims: Vec<Option<Arc<Aim>>>,
+    /// The leases of campaigns that are bid with when those in the slots are over.
+    next: HashMap<u32, Grant>,
     used: Vec<u32>,
     retired: Vec<Retired>,
     unknown: u64,
@@ -195,6 +209,7 @@ impl Bidder {
             now: TimeMs(0),
             slots: Vec::new(),
             aims: Vec::new(),
+            next: HashMap::new(),
             used: Vec::new(),
             retired: Vec::new(),
             unknown: 0,
@@ -222,11 +237,16 @@ impl Bidder {
         self.now = now;
     }
 
+    /// The time that bids get.
+    pub fn time(&self) -> TimeMs {
+        self.now
+    }
+
     /// Answers a request.
     #[inline]
     pub fn bid(&mut self, request: &BidRequest) -> Result<Offer, NoBid> {
         let now = self.now;
-        let Some(slot) = self.slots.get_mut(request.campaign as usize).filter(|slot| slot.is_known) else {
+        let Some(mut slot) = self.slots.get_mut(request.campaign as usize).filter(|slot| slot.is_known) else {
             // Just after a start, nobody knows any. That is no reason to forget one.
             if !self.is_informed {
                 return Err(NoBid::NoLease);
@@ -237,6 +257,10 @@ impl Bidder {
         if !slot.is_used {
             slot.is_used = true;
             self.used.push(request.campaign);
+        }
+        if slot.is_over(now) {
+            self.change_lease(request.campaign);
+            slot = &mut self.slots[request.campaign as usize];
         }
         if !slot.is_in_flight(now) {
             slot.find_flight(self.aims[request.campaign as usize].as_deref(), now);
@@ -259,7 +283,7 @@ impl Bidder {
                 slot.bids += 1;
                 let (lease, number, opened) = (slot.lease, slot.number, slot.opened);
                 slot.number += 1;
-                let bid = Bid { lease, opened: Opening::of(opened), number, price, at: now };
+                let bid = Bid { lease, opened, number, price, at: now };
                 Ok(Offer { price, token: self.tokens.sign(&bid) })
             }
             Err(why) => {
@@ -280,16 +304,42 @@ impl Bidder {
             }
         }
         update.revoked.iter().for_each(|campaign| self.retire(*campaign));
-        for Grant { campaign, lease, amount, opened } in &update.grants {
-            self.retire(*campaign);
-            match self.slots.get_mut(*campaign as usize).filter(|slot| slot.is_known) {
-                Some(slot) => {
-                    (slot.lease, slot.left, slot.number, slot.opened) = (*lease, amount.0, 0, *opened);
-                    self.funded(*campaign);
+        update.grants.iter().for_each(|grant| self.take_grant(*grant));
+    }
+
+    /// Takes money for a campaign, for now or for when what there is is used.
+    fn take_grant(&mut self, grant: Grant) {
+        let campaign = grant.campaign;
+        match self.slots.get_mut(campaign as usize).filter(|slot| slot.is_known) {
+            None => return self.give_back(grant),
+            Some(slot) if slot.lease == LeaseId(0) => slot.begin(&grant),
+            Some(slot) => {
+                slot.has_next = true;
+                // Of three, the oldest is over.
+                if let Some(older) = self.next.insert(campaign, grant) {
+                    self.retire_current(campaign);
+                    self.slots[campaign as usize].begin(&older);
                 }
-                None => self.retired.push(Retired { lease: *lease, bids: 0, left: *amount, at: self.now }),
             }
         }
+        self.funded(campaign);
+    }
+
+    /// Nothing was bid on it.
+    fn give_back(&mut self, Grant { lease, amount, .. }: Grant) {
+        self.retired.push(Retired { lease, bids: 0, left: amount, at: self.now });
+    }
+
+    /// The lease of a campaign is over: the next one is bid with, if there is one.
+    #[cold]
+    fn change_lease(&mut self, campaign: u32) {
+        self.retire_current(campaign);
+        let slot = &mut self.slots[campaign as usize];
+        if !std::mem::take(&mut slot.has_next) {
+            return;
+        }
+        let next = self.next.remove(&campaign).expect("there is another lease");
+        if self.now < next.until { slot.begin(&next) } else { self.give_back(next) }
     }
 
     /// What was used since the last report; of more campaigns than one report has, the rest is in the next.
@@ -303,7 +353,7 @@ impl Bidder {
                 bids: std::mem::take(&mut slot.bids),
                 reserved: BudgetMicros(std::mem::take(&mut slot.reserved)),
                 no_bids: std::mem::take(&mut slot.no_bids),
-                left: BudgetMicros(slot.left),
+                left: BudgetMicros(slot.left) + self.next.get(&campaign).map_or(BudgetMicros::ZERO, |next| next.amount),
             }
         });
         let used = used.collect();
@@ -357,12 +407,21 @@ impl Bidder {
         }
     }
 
-    /// Nothing more is bid on the campaign's lease.
+    /// Nothing more is bid on the campaign's leases.
     fn retire(&mut self, campaign: u32) {
+        if let Some(next) = self.next.remove(&campaign) {
+            self.slots[campaign as usize].has_next = false;
+            self.give_back(next);
+        }
+        self.retire_current(campaign);
+    }
+
+    /// Nothing more is bid on the lease that is bid with.
+    fn retire_current(&mut self, campaign: u32) {
         let Some(slot) = self.slots.get_mut(campaign as usize).filter(|slot| slot.lease != LeaseId(0)) else { return };
         let left = BudgetMicros(slot.left);
         self.retired.push(Retired { lease: slot.lease, bids: slot.number, left, at: self.now });
-        (slot.lease, slot.left, slot.number) = (LeaseId(0), 0, 0);
+        (slot.lease, slot.left, slot.number, slot.until) = (LeaseId(0), 0, 0, NO_LEASE_UNTIL);
     }
 }
 
@@ -371,6 +430,20 @@ impl Slot {
     fn seen(&self, now: TimeMs) -> Seen {
         let Slot { starts, ends, threshold, shade, price_max, lease, left, number, .. } = *self;
         Seen { now, starts, ends, threshold, shade, price_max, lease, left, number }
+    }
+
+    /// From now on, this lease is bid with.
+    fn begin(&mut self, grant: &Grant) {
+        assert!(self.lease == LeaseId(0), "one lease is bid with at a time");
+        let Grant { lease, amount, opened, until, .. } = *grant;
+        (self.lease, self.left, self.number) = (lease, amount.0, 0);
+        (self.opened, self.until) = (Opening::of(opened), until);
+    }
+
+    /// Whether the lease is over: its time is, or less than the most that is bid is left of it and there is another.
+    #[inline(always)]
+    fn is_over(&self, now: TimeMs) -> bool {
+        now >= self.until || self.has_next && self.left < u64::from(self.price_max)
     }
 
     /// Whether the flight that was found last is under way.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Promise: a lease is granted to one worker, once, and only when its record and its money are durable. It is closed
-//! when no bid of it can win any more: when the deadline of its last bid has passed.
+//! when no bid of it can win any more: when the deadline of its last bid has passed. Behind a crash, nobody knows when
+//! that was; but not behind the time for which a lease is bid with.
 //!
 //! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
 //! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled. What was
@@ -25,8 +26,9 @@ use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 
-use crate::bidder::{Aim, Report, Throttled, Update};
+use crate::bidder::{Aim, NoBid, Report, Throttled, Update};
 use crate::decisions::DecisionLog;
+use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
@@ -34,7 +36,7 @@ use crate::units::BudgetMicros;
 pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
 pub use leases::{Money, Settlement};
-pub use tracked::{Live, Stopped};
+pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Known, Leases, Stage};
 use tracked::Tracked;
@@ -51,6 +53,24 @@ pub struct ControlSettings {
     pub lease_ms: u64,
     /// How long after its bid a win counts.
     pub win_deadline_ms: u64,
+}
+
+impl ControlSettings {
+    /// For how long behind its opening a lease is bid with at most.
+    pub fn lease_life_ms(&self) -> u64 {
+        (self.lease_ms * LEASE_LIVES).max(LEASE_LIFE_MS_MIN)
+    }
+}
+
+/// What has happened since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Bids.
+    pub bids: u64,
+    /// Requests without a bid, by reason.
+    pub no_bids: [u64; NoBid::ALL.len()],
+    /// Leases that were not opened, or whose money was not held.
+    pub leases_refused: ByStopped,
 }
 
 /// All campaigns and leases, as far as this process knows them.
@@ -71,7 +91,7 @@ pub struct Control {
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
     ended: BTreeSet<u32>,
-    unknown: u64,
+    counts: Counts,
     /// What is recorded of all this, if anything is.
     log: Option<DecisionLog>,
 }
@@ -91,7 +111,7 @@ impl Control {
             leases: Leases::default(),
             updates,
             ended: BTreeSet::new(),
-            unknown: 0,
+            counts: Counts::default(),
             log: None,
         }
     }
@@ -138,8 +158,10 @@ impl Control {
 
     /// What a bidder has told.
     pub fn absorb(&mut self, worker: u16, report: Report, now: TimeMs) {
-        self.unknown += report.unknown;
+        self.counts.no_bids[NoBid::CampaignUnknown as usize] += report.unknown;
         for used in report.used {
+            self.counts.bids += u64::from(used.bids);
+            self.counts.no_bids.iter_mut().zip(used.no_bids).for_each(|(all, count)| *all += u64::from(count));
             if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {
                 tracked.absorb(worker, &used, now);
                 self.note(used.campaign);
@@ -239,9 +261,17 @@ impl Control {
         self.busy.iter().filter_map(|number| Some((*number, self.campaigns.get(number)?.live())))
     }
 
-    /// Requests for campaigns that nobody knows.
-    pub fn unknown(&self) -> u64 {
-        self.unknown
+    /// What has happened since the start.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Campaigns that are not at rest and for which no money is leased.
+    pub fn stopped(&self) -> ByStopped {
+        let mut counts = ByStopped::default();
+        let busy = self.busy.iter().filter_map(|number| self.campaigns.get(number)?.stopped());
+        busy.for_each(|why| counts.count(why));
+        counts
     }
 
     /// What is to be leased for which worker.
@@ -260,6 +290,7 @@ impl Control {
     }
 
     fn note_refusal(&mut self, campaign: u32, worker: u16, why: (Stopped, BudgetMicros), now: TimeMs) {
+        self.counts.leases_refused.count(why.0);
         if let Some(log) = &mut self.log {
             log.refused(campaign, worker, why, now);
         }

@@ -175,7 +175,8 @@ impl Demo {
             if offer.price.0 > auction.other_bid {
                 let bid = self.tokens.open(&offer.token).expect("this server's own token");
                 let at = TimeMs(now.0 + u64::from(after_s) * self.day_ms / u64::from(DAY_S));
-                day.told.entry(at).or_default().push(bid.won(PriceMicros(auction.other_bid.max(1))));
+                let price = PriceMicros(auction.other_bid.max(1));
+                day.told.entry(at).or_default().push(bid.won(price, at));
             }
         }
     }

@@ -18,7 +18,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 
 use crate::bidder::{Report, Update};
-use crate::control::{Control, Live, Money, Settlement, Stopped};
+use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped};
 use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
@@ -86,6 +86,15 @@ pub trait Treasury {
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
 }
 
+/// Leases of which no win counts any more, and of which the ledger did not take what was spent when it was asked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unpaid {
+    /// How many.
+    pub leases: u64,
+    /// What was spent of them.
+    pub spent: BudgetMicros,
+}
+
 /// How all campaigns are, for the doors.
 pub type LiveTable = Arc<RwLock<BTreeMap<u32, Live>>>;
 
@@ -108,6 +117,8 @@ pub struct Keeper<S, B, T> {
     told: RefCell<BTreeSet<String>>,
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
+    unpaid: Cell<Unpaid>,
+    stopped: Cell<ByStopped>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
 }
@@ -132,6 +143,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unheard: RefCell::default(),
             told: RefCell::default(),
             ledger_away: Cell::new(false),
+            unpaid: Cell::default(),
+            stopped: Cell::default(),
             record: None,
         }
     }
@@ -145,6 +158,21 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// What is known.
     pub fn control(&self) -> &RefCell<Control> {
         &self.control
+    }
+
+    /// Whether the ledger did not answer when it was asked to hold money last.
+    pub fn is_ledger_away(&self) -> bool {
+        self.ledger_away.get()
+    }
+
+    /// What the ledger did not take.
+    pub fn unpaid(&self) -> Unpaid {
+        self.unpaid.get()
+    }
+
+    /// For how many campaigns no money is leased, as of some hundred milliseconds ago.
+    pub fn stopped(&self) -> ByStopped {
+        self.stopped.get()
     }
 
     /// Learns which campaigns there are, and which leases an earlier process has left open. Before anything else.
@@ -187,6 +215,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 self.tell("what campaigns have spent is not known", &why);
             }
             self.live.write().expect("nobody panics with it").extend(self.control.borrow().live());
+            self.stopped.set(self.control.borrow().stopped());
         }
         self.control.borrow_mut().pace(now);
         self.exchange().await;
@@ -402,6 +431,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         over.extend(self.control.borrow().due(now));
         over.extend(self.control.borrow().closing());
         let over = Vec::from_iter(over);
+        let mut unpaid = Unpaid::default();
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
             for leases in leases.chunks(LEASES_AT_ONCE) {
                 let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
@@ -411,18 +441,22 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 self.control.borrow_mut().closed(&closed);
                 // A shard has forgotten them, and its answer was lost.
                 self.control.borrow_mut().settled(&forgotten);
-                self.pay(&closed).await;
+                self.pay(&closed, &mut unpaid).await;
             }
         }
+        self.unpaid.set(unpaid);
         Ok(())
     }
 
-    async fn pay(&self, closed: &[LeaseView]) {
+    async fn pay(&self, closed: &[LeaseView], unpaid: &mut Unpaid) {
         let settlements: Vec<Settlement> =
             closed.iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
         let mut done = Vec::new();
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
+            if let Settled::Refused(_) | Settled::Unknown(_) = settled {
+                *unpaid = Unpaid { leases: unpaid.leases + 1, spent: unpaid.spent + *spent };
+            }
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
                 Settled::Otherwise => {

@@ -13,6 +13,7 @@ pub mod keeper;
 mod learned_file;
 pub mod limits;
 pub mod machine;
+pub mod metrics;
 pub mod openrtb;
 pub mod plan;
 pub mod room;

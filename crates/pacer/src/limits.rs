@@ -47,6 +47,11 @@ pub const KEYS_MAX: usize = 64;
 pub const NAME_BYTES_MAX: usize = 128;
 /// Money of a campaign, in micros: what an account of the ledger can have.
 pub const BUDGET_MICROS_MAX: u64 = i64::MAX as u64;
+/// A lease is bid with for so many times `pacing.lease_ms`, or this long if that is more, and no longer: so it is known
+/// after a crash until when bids of it may win.
+pub const LEASE_LIVES: u64 = 4;
+/// As above.
+pub const LEASE_LIFE_MS_MIN: u64 = 10_000;
 /// Leases of a shard that are not settled.
 pub const LEASES_MAX: usize = 1 << 20;
 /// Commands that may wait for a shard.

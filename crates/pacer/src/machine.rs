@@ -12,7 +12,8 @@
 //! each day; a bid is paid once. What is exposed of a lease is its amount without what was spent and what has returned:
 //! at least what the bids can cost of which nobody knows whether they were won or lost. A lease stands in the journal
 //! before its money is held, so that none is lost by a crash: what is open after a start is settled when its deadline
-//! has passed.
+//! has passed. What the ledger is asked to hold is within the budget, too: what returns of a lease is leased again when
+//! the lease is closed.
 //!
 //! Invariant: bids are no records. A lease has the most that all of its bids can cost.
 
@@ -102,6 +103,7 @@ impl Campaigns {
             // Campaigns of several currencies may have more together than one budget can be.
             totals.spent.0 = totals.spent.0.saturating_add(campaign.spent.0);
             totals.exposed.0 = totals.exposed.0.saturating_add(campaign.exposed.0);
+            totals.unreleased.0 = totals.unreleased.0.saturating_add(campaign.unreleased.0);
             totals.impressions += campaign.impressions;
             totals.losses += campaign.losses;
         }
@@ -117,16 +119,27 @@ impl Campaigns {
         self.campaigns[&number].view(number)
     }
 
-    /// How much may be leased of a campaign now, at most `amount`.
-    fn leasable(&self, leased: &mut BTreeMap<u32, BudgetMicros>, wanted: LeaseWanted) -> Result<BudgetMicros, NoLease> {
+    /// How much may be leased of a campaign now, at most `amount`, where `left` says what its budget has left.
+    fn leasable(
+        &self,
+        leased: &mut BTreeMap<u32, BudgetMicros>,
+        wanted: LeaseWanted,
+        left: fn(&Campaign) -> BudgetMicros,
+    ) -> Result<BudgetMicros, NoLease> {
         let campaign = self.campaigns.get(&wanted.campaign).filter(|campaign| !campaign.is_ended);
         let campaign = campaign.ok_or(NoLease::CampaignUnknown)?;
         let already = leased.entry(wanted.campaign).or_default();
-        let in_all = campaign.budget_left().left_behind(*already);
+        let in_all = left(campaign).left_behind(*already);
         let on_day = campaign.day_left(wanted.day).map_or(in_all, |left| left.left_behind(*already));
         let amount = wanted.amount.min(in_all).min(on_day);
         if amount == BudgetMicros::ZERO || amount < wanted.least {
-            return Err(if in_all <= on_day { NoLease::BudgetUsed } else { NoLease::DayUsed });
+            return Err(if on_day < in_all {
+                NoLease::DayUsed
+            } else if in_all < campaign.budget_left().left_behind(*already) {
+                NoLease::Unreleased
+            } else {
+                NoLease::BudgetUsed
+            });
         }
         *already += amount;
         Ok(amount)
@@ -178,7 +191,7 @@ impl Campaigns {
                 outcomes.push(Err(NoLease::TooMany));
                 continue;
             }
-            outcomes.push(self.leasable(&mut leased, *wanted).map(|amount| {
+            outcomes.push(self.leasable(&mut leased, *wanted, Campaign::holdable).map(|amount| {
                 leases.push(Opened::of(wanted, amount));
                 LeaseView {
                     id: LeaseId::new(self.shard, counter),
@@ -262,7 +275,8 @@ impl Campaigns {
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
                         let wanted = LeaseWanted { campaign: *campaign, amount: *amount, least: *amount, day: *day };
-                        self.leasable(&mut leased, wanted).is_ok()
+                        // Records of before may lease what the ledger still holds.
+                        self.leasable(&mut leased, wanted, Campaign::budget_left).is_ok()
                     })
             }
             What::Won { wins } => {
@@ -332,7 +346,7 @@ impl Campaigns {
                     assert!(lease.spent + lease.returned <= lease.amount, "no more is left of a lease than it has");
                     lease.stage = LeaseStage::Retired;
                     let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
-                    campaign.free(*left, lease.day);
+                    campaign.unexpose(*left, lease.day);
                     if lease.is_known() {
                         self.known.insert(*id);
                     }
@@ -343,6 +357,7 @@ impl Campaigns {
                     let lease = self.leases.get_mut(id).expect("it follows");
                     let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
                     campaign.free(lease.exposed(), lease.day);
+                    campaign.unreleased -= lease.returned;
                     lease.stage = LeaseStage::Closed;
                     self.known.remove(id);
                 }
@@ -357,7 +372,7 @@ impl Campaigns {
     }
 
     fn is_sound(&self) -> bool {
-        let mut exposed: BTreeMap<u32, (BudgetMicros, BudgetMicros, u32)> = BTreeMap::new();
+        let mut sums: BTreeMap<u32, LeaseSums> = BTreeMap::new();
         for (id, lease) in self.leases.iter() {
             let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
             let is_whole = id.shard() == self.shard
@@ -368,17 +383,20 @@ impl Campaigns {
             if !is_whole || lease.day > campaign.day.number {
                 return false;
             }
-            let (all, day, count) = exposed.entry(lease.campaign).or_default();
-            let Some(sum) = all.0.checked_add(lease.exposed().0) else { return false };
-            *all = BudgetMicros(sum);
+            let of_campaign = sums.entry(lease.campaign).or_default();
+            let Some(exposed) = of_campaign.exposed.0.checked_add(lease.exposed().0) else { return false };
+            of_campaign.exposed = BudgetMicros(exposed);
+            of_campaign.unreleased += lease.unreleased();
             if lease.day == campaign.day.number {
-                *day += lease.exposed();
+                of_campaign.day_exposed += lease.exposed();
             }
-            *count += 1;
+            of_campaign.leases += 1;
         }
         let is_added = |(number, campaign): (&u32, &Campaign)| {
-            let of_leases = exposed.get(number).copied().unwrap_or_default();
-            of_leases == (campaign.exposed, campaign.day.exposed, campaign.leases)
+            let Campaign { exposed, unreleased, leases, day, .. } = campaign;
+            let told =
+                LeaseSums { exposed: *exposed, day_exposed: day.exposed, unreleased: *unreleased, leases: *leases };
+            sums.get(number).copied().unwrap_or_default() == told
                 && self.ids.get(&campaign.id) == Some(number)
                 && self.changes.get(&campaign.changed) == Some(number)
                 && campaign.changed <= self.sequence
@@ -390,6 +408,15 @@ impl Campaigns {
             && self.ids.len() == self.campaigns.len()
             && self.changes.len() == self.campaigns.len()
     }
+}
+
+/// What the leases of a campaign add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct LeaseSums {
+    exposed: BudgetMicros,
+    day_exposed: BudgetMicros,
+    unreleased: BudgetMicros,
+    leases: u32,
 }
 
 fn is_id(id: &str) -> bool {
@@ -446,7 +473,7 @@ impl Machine for Campaigns {
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
             Command::Open { wanted } => maybe(self.open(wanted, now)),
-            Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms, now)),
+            Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms)),
             Command::Lose { bids } => maybe(self.lose(bids)),
             Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),
             Command::Known { limit } => {

@@ -11,7 +11,6 @@ use tidegate_journal::{Family, Options};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::pump::{EdgeHandle, Pump};
 use tidegate_runtime::{Address, Carries, Home, Room, Site};
-use tidegate_telemetry::metrics;
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 use tokio::time::{MissedTickBehavior, interval};
@@ -29,6 +28,7 @@ use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
 use crate::learned_file::{self, LearnedFile};
 use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
+use crate::metrics::{CampaignMetrics, DecisionMetrics, PacerMetrics};
 use crate::token::TokenKey;
 
 /// How often bidders are told what has changed.
@@ -37,40 +37,6 @@ const ROUND: Duration = Duration::from_millis(20);
 const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
-
-metrics! {
-    /// A shard's own metrics. For the thread that runs it.
-    pub struct CampaignMetrics(shard) {
-        campaigns: Gauge "tidegate_campaigns" "Campaigns that there are.";
-        campaigns_max: Gauge "tidegate_campaigns_max" "How many there may be.";
-        leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money of whose bids a notice may still come.";
-        spent: Gauge "tidegate_pacer_spent" "What wins have cost, of all campaigns that there are, in millionths.";
-        exposed: Gauge
-            "tidegate_pacer_exposed" "What wins of bids may still cost, and what is leased for others, in millionths.";
-        wins: Gauge "tidegate_pacer_wins" "Wins that were taken, of all campaigns that there are.";
-        losses: Gauge "tidegate_pacer_losses" "Losses that were taken, of all campaigns that there are.";
-    }
-}
-
-metrics! {
-    /// What is recorded of decisions. For the thread that runs the keeper.
-    pub struct DecisionMetrics() {
-        recorded: Counter "tidegate_pacer_decisions_recorded_total"
-            "Decisions of the pacer, and what they follow from, that were taken into the record.";
-        dropped: Counter "tidegate_pacer_decisions_dropped_total"
-            "Those for which there was no room in memory or on the disk: bidding goes on, `tidegate pacer replay` does \
-             not know them.";
-    }
-}
-
-metrics! {
-    /// For the thread that runs the keeper.
-    pub struct PacerMetrics() {
-        users_forgotten: Counter "tidegate_pacer_users_forgotten_total"
-            "Users that were forgotten before the window of their frequency cap had ended, because pacing.users_max is \
-             too small: they may be bid for more often than the cap says.";
-    }
-}
 
 /// What the pacer's thread and its doors share.
 #[derive(Clone)]
@@ -257,20 +223,13 @@ where
         site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &allowed, |registry, shard| {
             let metrics = CampaignMetrics::register(registry, shard.0);
             let mut shown = None;
+            metrics.campaigns_max.set(campaigns_max as i64);
             Box::new(move |shard, _| {
                 let state = shard.state_ahead();
                 // What has not changed is not added up again.
-                if shown.replace(state.sequence()) == Some(state.sequence()) {
-                    return;
+                if shown.replace(state.sequence()) != Some(state.sequence()) {
+                    metrics.observe(state);
                 }
-                let totals = state.totals();
-                metrics.campaigns.set(state.count() as i64);
-                metrics.campaigns_max.set(campaigns_max as i64);
-                metrics.leases.set(state.leases() as i64);
-                metrics.spent.set(totals.spent.0 as i64);
-                metrics.exposed.set(totals.exposed.0 as i64);
-                metrics.wins.set(totals.impressions.0 as i64);
-                metrics.losses.set(totals.losses.0 as i64);
             })
         })
     }
@@ -312,7 +271,10 @@ where
                 });
             }
             let local = LocalSet::new();
-            let show = move || metrics.users_forgotten.follow(users.forgotten());
+            let show = move |keeper: &Keeper<_, _, _>| {
+                metrics.users_forgotten.follow(users.forgotten());
+                metrics.observe(keeper);
+            };
             local.spawn_local(keep(Rc::new(keeper), learned, show, stop));
             local.spawn_local(pump.run());
             runtime.block_on(local);
@@ -330,8 +292,12 @@ where
 
 /// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are
 /// settled by the next process, which knows what this one has learned.
-async fn keep<S, B, T>(keeper: Rc<Keeper<S, B, T>>, file: LearnedFile, show: impl Fn(), mut stop: watch::Receiver<bool>)
-where
+async fn keep<S, B, T>(
+    keeper: Rc<Keeper<S, B, T>>,
+    file: LearnedFile,
+    show: impl Fn(&Keeper<S, B, T>),
+    mut stop: watch::Receiver<bool>,
+) where
     S: Shards + 'static,
     B: Bidders + 'static,
     T: Treasury + 'static,
@@ -349,7 +315,7 @@ where
             loop {
                 tick.tick().await;
                 keeper.round().await;
-                show();
+                show(&keeper);
             }
         };
         let money = async {

@@ -120,9 +120,9 @@ fn words_of(token: &[u8; TOKEN_BYTES]) -> [u64; 4] {
 }
 
 impl Bid {
-    /// The bid has won, at this price.
-    pub fn won(&self, price: PriceMicros) -> Win {
-        Win { bid: *self, price }
+    /// The bid has won, at this price. That was told at this time.
+    pub fn won(&self, price: PriceMicros, at: TimeMs) -> Win {
+        Win { bid: *self, price, at }
     }
 }
 

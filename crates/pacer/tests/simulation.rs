@@ -74,6 +74,8 @@ struct World {
     node: usize,
     chance: Rc<Chance>,
     now: Cell<u64>,
+    /// By how much the time of records is ahead of that: a start had a clock that was.
+    ahead: Cell<u64>,
     /// Each with its log.
     shards: RefCell<Vec<(Campaigns, Vec<Event>)>>,
     /// That of all nodes.
@@ -90,7 +92,7 @@ impl World {
     fn decide(&self, shard: ShardIndex, command: &Command) -> Outcome {
         let mut shards = self.shards.borrow_mut();
         let (state, log) = &mut shards[usize::from(shard.0)];
-        match state.decide(command, ALLOWED, TimeMs(self.now.get())) {
+        match state.decide(command, ALLOWED, TimeMs(self.now.get() + self.ahead.get())) {
             Decision::Answer(outcome) => outcome,
             Decision::Append { event, outcome } => {
                 log.push(event.clone());
@@ -204,6 +206,11 @@ impl Reach {
 
 type Kept = Keeper<Reach, Reach, Reach>;
 
+/// What of a campaign's money is spent, and what the ledger is asked to hold for what is not.
+fn held(spending: Spending) -> BudgetMicros {
+    spending.spent + spending.exposed + spending.unreleased
+}
+
 /// Nothing in a simulation waits.
 fn run<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -287,6 +294,10 @@ struct Node {
     versions: [u64; CAMPAIGNS],
     /// The most that each may have spent: raised by a plan, and never lowered below what was spent and exposed then.
     bounds: [u64; CAMPAIGNS],
+    /// The same of what is spent and what the ledger is asked to hold.
+    held_bounds: [u64; CAMPAIGNS],
+    /// Now and then, a start has a clock that is ahead.
+    has_wrong_clocks: bool,
     /// What wins of each have cost that were answered as taken.
     paid: [u64; CAMPAIGNS],
     made: Vec<Made>,
@@ -300,6 +311,7 @@ impl Node {
             node,
             // Clocks differ.
             now: Cell::new(BEGIN + 1_000 + node as u64 * 777),
+            ahead: Cell::new(0),
             shards: RefCell::new((0..SHARDS).map(new).collect()),
             bank,
             bidders: RefCell::default(),
@@ -316,7 +328,8 @@ impl Node {
         }
         let (keeper, key) = (start(&world), world.key());
         let (versions, paid, made, told) = ([1; CAMPAIGNS], [0; CAMPAIGNS], Vec::new(), Told::default());
-        Node { world, keeper, key, numbers, versions, bounds, paid, made, told }
+        let has_wrong_clocks = mixed(seed ^ 2).is_multiple_of(4);
+        Node { world, keeper, key, numbers, versions, bounds, held_bounds: bounds, has_wrong_clocks, paid, made, told }
     }
 
     /// Some milliseconds.
@@ -403,6 +416,7 @@ impl Node {
         let budget = 1_000 + chance.below(60_000);
         let daily = chance.in_100(30).then(|| 500 + chance.below(20_000));
         self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0);
+        self.held_bounds[campaign] = budget.max(held(now).0);
         let plan = Box::new(plan(campaign, self.versions[campaign], budget, daily));
         self.world.decide(shard_of(self.numbers[campaign]), &Command::Put { id: id(campaign), plan });
     }
@@ -410,6 +424,9 @@ impl Node {
     /// Bids that were made stay made; what the keeper and the bidders knew is gone.
     fn kill(&mut self) {
         self.told.kills += 1;
+        if self.has_wrong_clocks {
+            self.world.ahead.set(self.world.chance.below(100_000));
+        }
         for (state, _) in self.world.shards.borrow_mut().iter_mut() {
             let read = restarted(state);
             assert_eq!(read, *state, "a snapshot holds all");
@@ -423,7 +440,12 @@ impl Node {
         self.world.shards.borrow().iter().for_each(|(state, _)| state.assert_sound());
         let now = self.world.now.get();
         for campaign in 0..CAMPAIGNS {
-            let Spending { spent, exposed, .. } = self.world.spending(self.numbers[campaign]);
+            let spending = self.world.spending(self.numbers[campaign]);
+            let Spending { spent, exposed, .. } = spending;
+            if held(spending).0 > self.held_bounds[campaign] {
+                let bound = self.held_bounds[campaign];
+                return Err(format!("campaign {campaign} has spent and holds {} of {bound}", held(spending)));
+            }
             let paid = self.paid[campaign];
             if spent.0 != paid {
                 return Err(format!("campaign {campaign} says {spent} was spent, and wins say {paid}"));
@@ -449,10 +471,14 @@ impl Node {
         Ok(())
     }
 
-    /// Every answer comes again, no bid is made, and all is settled.
-    fn end(&self) -> Result<(), String> {
+    /// Every answer comes again, no bid is made, and all is settled; also by processes that end before the deadline of
+    /// a bid has passed, if their clocks are right.
+    fn end(&mut self) -> Result<(), String> {
         self.world.lost.set(0);
-        for _ in 0..400 {
+        for turn in 0..400 {
+            if turn % 15 == 0 && !self.has_wrong_clocks {
+                self.kill();
+            }
             self.pass(100);
             run(self.keeper.round());
             run(self.keeper.move_money());
@@ -490,7 +516,7 @@ fn simulate(seed: u64, nodes: usize) -> Result<Told, String> {
             check()?;
         }
     }
-    for node in &nodes {
+    for node in &mut nodes {
         node.end().map_err(|why| format!("node {}: {why}", node.world.node))?;
     }
     check()?;

@@ -15,7 +15,7 @@ use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_doors::security::SecurityMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_link::{LinkMetrics, SmppMetrics};
-use tidegate_pacer::room::{CampaignMetrics, DecisionMetrics, PacerMetrics};
+use tidegate_pacer::metrics::{CampaignMetrics, DecisionMetrics, PacerMetrics};
 use tidegate_queue::QueueMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{

@@ -222,7 +222,7 @@ impl Served {
     }
 
     pub(super) fn issuer(&self) -> Issuer<'_> {
-        Issuer { tokens: &self.tokens, shards: self.shards }
+        Issuer { tokens: &self.tokens, shards: self.shards, now: self.auctions.bidder.time() }
     }
 
     /// Asks the shards what becomes of notices.

@@ -183,6 +183,9 @@ impl Bidder {
         (campaign, id): (u32, u64),
         told: &mut Auctioned,
     ) -> Option<Willing> {
+        if self.slots[campaign as usize].is_over(self.now) {
+            self.change_lease(campaign);
+        }
         let aim = self.aims[campaign as usize].as_deref()?;
         let wanted = &mut self.wanted;
         let fit_of = |offering: &Arc<Offering>| {

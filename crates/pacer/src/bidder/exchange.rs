@@ -17,7 +17,7 @@ pub struct Update {
     pub aims: Vec<(u32, Option<Arc<Aim>>)>,
     /// Shares of requests that are bid on.
     pub throttles: Vec<Throttled>,
-    /// Money to bid with, in the place of what there was.
+    /// Money to bid with, when what there is is used.
     pub grants: Vec<Grant>,
     /// Campaigns whose leases are to be given back.
     pub revoked: Vec<u32>,
@@ -45,6 +45,8 @@ pub struct Grant {
     pub amount: BudgetMicros,
     /// When it was opened.
     pub opened: TimeMs,
+    /// From then on, nothing is bid on it.
+    pub until: TimeMs,
 }
 
 /// What a bidder tells.
@@ -75,7 +77,7 @@ pub struct Used {
     pub reserved: BudgetMicros,
     /// Requests without a bid, by reason.
     pub no_bids: [u32; NoBid::ALL.len()],
-    /// What is left of its lease.
+    /// What is left of its leases.
     pub left: BudgetMicros,
 }
 

@@ -7,6 +7,9 @@ use crate::plan::{Flight, FrequencyCap};
 
 const NOW: TimeMs = TimeMs(1_795_000_000_000);
 
+/// For how long a lease is bid with.
+const LIFE_MS: u64 = 10_000;
+
 fn bidder() -> Bidder {
     let mut bidder = Bidder::new(TokenKey::derive(b"key"), Arc::new(FrequencyTable::new(1_024)));
     bidder.set_time(NOW);
@@ -23,7 +26,8 @@ fn full() -> Throttled {
 }
 
 fn grant(lease: u64, amount: u64) -> Grant {
-    Grant { campaign: 7, lease: LeaseId(lease), amount: BudgetMicros(amount), opened: NOW }
+    let until = TimeMs(NOW.0 + LIFE_MS);
+    Grant { campaign: 7, lease: LeaseId(lease), amount: BudgetMicros(amount), opened: NOW, until }
 }
 
 fn with(aim: Aim, amount: u64) -> Bidder {
@@ -112,12 +116,69 @@ fn what_was_used_is_reported_once() {
     let used = Used { campaign: 7, bids: 2, reserved: BudgetMicros(200), no_bids, left: BudgetMicros(50) };
     assert_eq!(bidder.report(), Report { used: vec![used], now: NOW, ..Report::default() });
     assert_eq!(bidder.report(), Report { now: NOW, ..Report::default() });
-    bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, left: BudgetMicros(50), at: NOW }]);
-    assert!(bidder.bid(&request(9)).is_ok());
     bidder.update(&Update { revoked: vec![7], ..Update::default() });
-    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(2), bids: 1, left: BudgetMicros(0), at: NOW }]);
+    assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, left: BudgetMicros(50), at: NOW }]);
     assert_eq!(price_of(bidder.bid(&request(10))), Err(NoBid::NoLease));
+}
+
+/// Tells a bidder of another lease, and makes so many bids. Returns the leases that were given back since the last
+/// report: each with its bids, and what is left of it.
+fn granted(bidder: &mut Bidder, new: Grant, bids: u64) -> Vec<(u64, u32, u64)> {
+    bidder.update(&Update { grants: vec![new], ..Update::default() });
+    assert_eq!((0..bids).filter(|id| bidder.bid(&request(*id)).is_ok()).count() as u64, bids);
+    retired(bidder)
+}
+
+fn retired(bidder: &mut Bidder) -> Vec<(u64, u32, u64)> {
+    bidder.report().retired.iter().map(|retired| (retired.lease.0, retired.bids, retired.left.0)).collect()
+}
+
+#[test]
+fn a_lease_is_bid_with_until_less_than_a_bid_is_left_of_it() {
+    let mut bidder = with(aim(), 350);
+    assert_eq!(granted(&mut bidder, grant(2, 220), 3), [], "50 are left, and nobody has asked since");
+    assert_eq!(bidder.report().used, []);
+    assert!(bidder.bid(&request(4)).is_ok());
+    let report = bidder.report();
+    assert_eq!(report.retired, [Retired { lease: LeaseId(1), bids: 3, left: BudgetMicros(50), at: NOW }]);
+    assert_eq!(report.used[0].left, BudgetMicros(120), "of the second one");
+    assert_eq!(granted(&mut bidder, grant(3, 100), 2), [(2, 2, 20)]);
+    assert_eq!(price_of(bidder.bid(&request(7))), Err(NoBid::NoLease));
+}
+
+#[test]
+fn of_three_leases_the_oldest_is_given_back_and_all_of_a_campaign_that_is_stopped() {
+    let mut bidder = with(aim(), 350);
+    assert_eq!(granted(&mut bidder, grant(2, 200), 1), []);
+    assert_eq!(granted(&mut bidder, grant(3, 200), 1), [(1, 1, 250)]);
+    bidder.update(&Update { revoked: vec![7], ..Update::default() });
+    assert_eq!(retired(&mut bidder), [(3, 0, 200), (2, 1, 100)]);
+    assert_eq!(price_of(bidder.bid(&request(9))), Err(NoBid::NoLease));
+}
+
+#[test]
+fn nothing_is_bid_on_a_lease_behind_its_time() {
+    let flights = [Flight { starts_ms: NOW.0, ends_ms: NOW.0 + 100_000 }];
+    let long = || Aim { flights: flights.clone().into(), ..aim() };
+    let mut bidder = with(long(), 350);
+    let later = Grant { opened: TimeMs(NOW.0 + 5), until: TimeMs(NOW.0 + LIFE_MS + 5), ..grant(2, 200) };
+    assert_eq!(granted(&mut bidder, later, 1), []);
+    bidder.set_time(TimeMs(NOW.0 + LIFE_MS - 1));
+    assert!(bidder.bid(&request(2)).is_ok());
+    assert_eq!(retired(&mut bidder), []);
+    bidder.set_time(TimeMs(NOW.0 + LIFE_MS));
+    let bid = bidder.bid(&request(3)).expect("there is another one");
+    let bid = TokenKey::derive(b"key").open(&bid.token).expect("it was signed");
+    assert_eq!((bid.lease, bid.number, bid.opened), (LeaseId(2), 0, Opening::of(later.opened)));
+    assert_eq!(retired(&mut bidder), [(1, 2, 150)]);
+    bidder.set_time(TimeMs(NOW.0 + LIFE_MS + 5));
+    assert_eq!(price_of(bidder.bid(&request(4))), Err(NoBid::NoLease));
+    assert_eq!(retired(&mut bidder), [(2, 1, 100)]);
+    let mut both = with(long(), 350);
+    assert_eq!(granted(&mut both, grant(2, 200), 1), []);
+    both.set_time(TimeMs(NOW.0 + LIFE_MS));
+    assert_eq!(price_of(both.bid(&request(2))), Err(NoBid::NoLease));
+    assert_eq!(retired(&mut both), [(1, 1, 250), (2, 0, 200)]);
 }
 
 #[test]
@@ -138,13 +199,14 @@ proptest! {
     /// lease has a number of its own.
     #[test]
     fn no_lease_pays_for_more_than_it_has(
-        steps in prop::collection::vec((0..4u8, 0..200u32, 0..500u64), 1..200),
+        steps in prop::collection::vec((0..5u8, 0..200u32, 0..500u64), 1..200),
     ) {
         let mut bidder = with(aim(), 300);
         let mut amounts = std::collections::HashMap::from([(1u64, 300u64)]);
         let mut bids = std::collections::HashSet::new();
         let mut costs: std::collections::HashMap<u64, u64> = Default::default();
         let key = TokenKey::derive(b"key");
+        let (mut now, mut over) = (NOW, std::collections::HashSet::new());
         for (step, (what, price, amount)) in steps.into_iter().enumerate() {
             match what {
                 0 => {
@@ -153,12 +215,23 @@ proptest! {
                     bidder.update(&Update { grants: vec![grant(lease, amount)], ..Update::default() });
                 }
                 1 => bidder.update(&Update { revoked: vec![7], ..Update::default() }),
-                2 => drop(bidder.report()),
+                2 => {
+                    for retired in bidder.report().retired {
+                        prop_assert!(over.insert(retired.lease), "a lease is given back once");
+                        let cost = costs.get(&retired.lease.0).copied().unwrap_or(0);
+                        prop_assert_eq!(cost + retired.left.0, amounts[&retired.lease.0], "what is not bid is left");
+                    }
+                }
+                3 => {
+                    now.0 += amount;
+                    bidder.set_time(now);
+                }
                 _ => {
                     let request = BidRequest { price: PriceMicros(price), ..request(step as u64) };
                     let Ok(offer) = bidder.bid(&request) else { continue };
                     let bid = key.open(&offer.token).expect("it was signed");
-                    prop_assert_eq!((bid.price, bid.at, bid.opened), (offer.price, NOW, Opening::of(NOW)));
+                    prop_assert_eq!((bid.price, bid.at, bid.opened), (offer.price, now, Opening::of(NOW)));
+                    prop_assert!(now.0 < NOW.0 + LIFE_MS && !over.contains(&bid.lease));
                     prop_assert!(bids.insert((bid.lease, bid.number)));
                     let cost = costs.entry(bid.lease.0).or_default();
                     *cost += u64::from(offer.price.0);

@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use tidegate_machines::TimeMs;
 use tidegate_runtime::clock::NodeClock;
 
 use crate::bidder::{Auctioned, Bidder, Report, Update};
@@ -44,6 +45,11 @@ impl EdgeBidder {
     /// Bids on the impressions of a request.
     pub fn auction(&self, request: &Request) -> Result<Auctioned, Uninformed> {
         self.with_bidder(|bidder| if bidder.is_informed() { Ok(bidder.auction(request)) } else { Err(Uninformed) })
+    }
+
+    /// The time that bids get.
+    pub fn time(&self) -> TimeMs {
+        self.clock.now()
     }
 
     /// Tells the bidder what has changed, and hears what it used.

@@ -170,13 +170,15 @@ pub struct Settlement {
 }
 
 impl Control {
-    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now.
+    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now, or
+    /// until its time was over. A server that starts again and again does not begin the deadline anew each time.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
         // A recovery that failed half way comes again, and one behind a lost answer sees them all.
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
             return;
         }
-        let until = TimeMs(now.0 + self.settings.win_deadline_ms);
+        let last_bid = now.0.min(lease.opened.0.saturating_add(self.settings.lease_life_ms()));
+        let until = TimeMs(last_bid + self.settings.win_deadline_ms);
         let stage = if lease.is_closed { Stage::Closing { until } } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
         self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, opened, stage });
@@ -199,12 +201,17 @@ impl Control {
             return;
         }
         self.leases.set(lease, Stage::Granted);
-        self.updates[usize::from(worker)].grants.push(Grant { campaign, lease, amount, opened });
+        let grant = Grant { campaign, lease, amount, opened, until: TimeMs(opened.0 + self.settings.lease_life_ms()) };
+        self.updates[usize::from(worker)].grants.push(grant);
         if is_planted(Bug::GrantedTwice) {
             let other = (usize::from(worker) + 1) % self.updates.len();
-            self.updates[other].grants.push(Grant { campaign, lease, amount, opened });
+            self.updates[other].grants.push(grant);
         }
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+            if tracked.is_of_other_day(worker, day) {
+                // What is bid today counts for the cap of today.
+                self.updates[usize::from(worker)].revoked.push(campaign);
+            }
             tracked.granted(worker, (lease, amount, day), now);
         }
         if let Some(log) = &mut self.log {

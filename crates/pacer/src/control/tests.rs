@@ -282,3 +282,59 @@ fn a_lease_that_the_budget_bounds_is_used_before_there_is_another() {
     }
     assert_eq!(opened, [2_250]);
 }
+
+/// Each start of a server learns of leases that an earlier one has left open.
+#[test]
+fn a_start_does_not_begin_the_deadline_of_a_lease_anew_when_nothing_can_be_bid_on_it() {
+    let life = SETTINGS.lease_life_ms();
+    assert_eq!((life, ControlSettings { lease_ms: 60_000, ..SETTINGS }.lease_life_ms()), (10_000, 240_000));
+    let due_of_start = |started: u64| {
+        let mut control = control(10_000_000);
+        control.recover(&lease(1, 500), at(started));
+        (0..40_000).find(|ms| !control.due(at(*ms)).is_empty())
+    };
+    assert_eq!(due_of_start(3_000), Some(8_001), "it may have been bid with until the start");
+    assert_eq!([10_000, 12_000, 14_999].map(due_of_start), [Some(life + 5_001); 3]);
+    let mut ahead = control(10_000_000);
+    ahead.recover(&LeaseView { opened: at(3_600_000), ..lease(1, 500) }, at(3_000));
+    assert_eq!(ahead.due(at(8_001)), [lease(1, 500).id], "the time of records is ahead");
+}
+
+#[test]
+fn another_lease_comes_before_the_time_of_the_last_one_is_over() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let first = grant(&mut control, 0, 1, at(20));
+    let told = control.take_updates(at(20))[0].grants[0];
+    assert_eq!((told.lease, told.until), (first.id, TimeMs(NOW.0 + SETTINGS.lease_life_ms())));
+    // Now and then there is a bid.
+    let ask = |control: &mut Control, now: TimeMs| {
+        let used =
+            vec![Used { campaign: 7, bids: 1, reserved: BudgetMicros(1), left: first.amount, ..Used::default() }];
+        control.absorb(0, Report { used, now, ..Report::default() }, now);
+        round(control, now);
+        control.wanted(now).len()
+    };
+    assert_eq!(ask(&mut control, at(5_000)), 0);
+    assert_eq!(ask(&mut control, at(5_021)), 1);
+}
+
+/// What is bid behind midnight counts for the cap of the new day, also where a lease of yesterday is not used.
+#[test]
+fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps() {
+    for (daily, is_revoked) in [(None, false), (Some(BudgetMicros(1_000_000)), true)] {
+        let mut control = control(10_000_000);
+        let mut capped = view(10_000_000);
+        capped.plan.daily_micros = daily;
+        control.learn(capped);
+        let wanted = |day| LeaseWanted { campaign: 7, amount: BudgetMicros(500), least: BudgetMicros(100), day };
+        for (counter, day) in [(1, 20_000), (2, 20_000), (3, 20_001)] {
+            control.take_updates(NOW);
+            control.opened(0, wanted(day), Ok(lease(counter, 500)), NOW);
+            control.held(lease(counter, 500).id, NOW);
+            let update = control.take_updates(NOW).remove(0);
+            assert_eq!(update.grants.len(), 1);
+            assert_eq!(update.revoked == [7], is_revoked && counter == 3, "{daily:?}, {counter}");
+        }
+    }
+}

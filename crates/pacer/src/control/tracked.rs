@@ -38,11 +38,28 @@ pub enum Stopped {
     LedgerRefused,
     /// There are as many leases as there may be.
     TooMany,
+    /// What is left of the budget is held in the ledger for leases whose bids are not all known.
+    Unreleased,
     /// The shard or the ledger does not answer.
     Unavailable,
 }
 
 impl Stopped {
+    /// All of them, in the order of their numbers in the record of decisions.
+    pub const ALL: [Stopped; 7] = [
+        Stopped::BudgetUsed,
+        Stopped::DayUsed,
+        Stopped::NoFunds,
+        Stopped::LedgerRefused,
+        Stopped::TooMany,
+        Stopped::Unavailable,
+        Stopped::Unreleased,
+    ];
+
+    fn place(self) -> usize {
+        Stopped::ALL.iter().position(|other| *other == self).expect("all of them are there")
+    }
+
     /// Its name at the doors.
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,8 +68,25 @@ impl Stopped {
             Stopped::NoFunds => "insufficient_funds",
             Stopped::LedgerRefused => "ledger_refused",
             Stopped::TooMany => "leases_too_many",
+            Stopped::Unreleased => "leases_unreleased",
             Stopped::Unavailable => "unavailable",
         }
+    }
+}
+
+/// How many of something, by why no money is leased.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByStopped([u64; Stopped::ALL.len()]);
+
+impl ByStopped {
+    /// One more.
+    pub(super) fn count(&mut self, why: Stopped) {
+        self.0[why.place()] += 1;
+    }
+
+    /// Of each reason, by its name.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Stopped::ALL.iter().zip(self.0).map(|(why, count)| (why.name(), count))
     }
 }
 
@@ -62,6 +96,7 @@ impl From<NoLease> for Stopped {
             NoLease::CampaignUnknown | NoLease::BudgetUsed => Stopped::BudgetUsed,
             NoLease::DayUsed => Stopped::DayUsed,
             NoLease::TooMany => Stopped::TooMany,
+            NoLease::Unreleased => Stopped::Unreleased,
         }
     }
 }
@@ -121,8 +156,11 @@ pub(super) struct Tracked {
 /// A campaign on one worker.
 #[derive(Clone, Copy, Debug, Default)]
 struct OnWorker {
+    /// The newest one: an older one may be bid with until it is used.
     lease: Option<LeaseId>,
+    /// What is left of all of them.
     left: BudgetMicros,
+    /// What the newest one had.
     amount: BudgetMicros,
     granted: TimeMs,
     /// For whose cap it counts.
@@ -256,8 +294,8 @@ impl Tracked {
         let day = self.day(now).number;
         let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
         // What is left is not all given to the first who asks.
-        let Spending { spent, exposed, .. } = self.view.spending;
-        let left = self.view.plan.budget_micros.left_behind(spent + exposed).0;
+        let Spending { spent, exposed, unreleased, .. } = self.view.spending;
+        let left = self.view.plan.budget_micros.left_behind(spent + exposed + unreleased).0;
         let left = self.available.map_or(left, |available| left.min(available.0));
         let share = (left / u64::from(settings.workers) / 2).max(price);
         let mut wanted = Vec::new();
@@ -275,6 +313,7 @@ impl Tracked {
                 Some(_) => {
                     (left as f64) < per_lease / 3.0 && amount / 2 >= left
                         || age > settings.lease_ms && left < on_worker.amount.0 / 2
+                        || age > settings.lease_life_ms() / 2
                 }
             };
             if on_worker.is_asked || !is_wished || !is_short {
@@ -304,9 +343,16 @@ impl Tracked {
         numbered.filter(|(_, on_worker)| is_idle(on_worker)).map(|(worker, _)| worker as u16).collect()
     }
 
+    /// Whether a worker bids with a lease that counts for the cap of another day.
+    pub fn is_of_other_day(&self, worker: u16, day: i32) -> bool {
+        let on_worker = &self.workers[usize::from(worker)];
+        self.view.plan.daily_micros.is_some() && on_worker.lease.is_some() && on_worker.day != day
+    }
+
     pub fn granted(&mut self, worker: u16, (lease, amount, day): (LeaseId, BudgetMicros, i32), now: TimeMs) {
         let on_worker = &mut self.workers[usize::from(worker)];
-        (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), amount, amount);
+        let left = if on_worker.lease.is_some() { on_worker.left } else { BudgetMicros::ZERO };
+        (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), left + amount, amount);
         (on_worker.granted, on_worker.is_asked, on_worker.day) = (now, false, day);
         (self.refused, self.available) = (None, None);
     }
@@ -330,6 +376,11 @@ impl Tracked {
         before.is_none_or(|(why, _)| why != Stopped::Unavailable)
     }
 
+    /// Why no money is leased.
+    pub fn stopped(&self) -> Option<Stopped> {
+        self.refused.map(|(why, _)| why)
+    }
+
     pub fn live(&self) -> Live {
         Live {
             share: self.share,
@@ -341,7 +392,7 @@ impl Tracked {
             bids: self.bids,
             no_bids: self.no_bids,
             spending: self.view.spending,
-            stopped: self.refused.map(|(why, _)| why),
+            stopped: self.stopped(),
             plan: self.plan.clone(),
             curve: self.curve.clone(),
         }

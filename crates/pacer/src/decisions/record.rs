@@ -158,15 +158,6 @@ const COUNTED: u8 = 6;
 const SAMPLED: u8 = 7;
 const DROPPED: u8 = 8;
 
-const STOPPED: [Stopped; 6] = [
-    Stopped::BudgetUsed,
-    Stopped::DayUsed,
-    Stopped::NoFunds,
-    Stopped::LedgerRefused,
-    Stopped::TooMany,
-    Stopped::Unavailable,
-];
-
 impl Record {
     /// Of which campaign it is; `None` for what is of none.
     pub fn number(&self) -> Option<u32> {
@@ -216,7 +207,7 @@ impl Record {
             }
             Recorded::Refused { number, worker, why, available } => {
                 begin(REFUSED);
-                let why = STOPPED.iter().position(|of| of == why).expect("all of them are there") as u64;
+                let why = Stopped::ALL.iter().position(|of| of == why).expect("all of them are there") as u64;
                 [u64::from(*number), u64::from(*worker), why, available.0].iter().for_each(|it| put_number(into, *it));
             }
             Recorded::Counted(Counted { number, since, bids, no_bids, spent, exposed }) => {
@@ -263,7 +254,7 @@ impl Record {
             }
             REFUSED => {
                 let (number, worker) = (reader.small()?, worker(&mut reader)?);
-                let why = *STOPPED.get(reader.small()? as usize).ok_or(Malformed)?;
+                let why = *Stopped::ALL.get(reader.small()? as usize).ok_or(Malformed)?;
                 Recorded::Refused { number, worker, why, available: BudgetMicros(reader.number()?) }
             }
             COUNTED => {

@@ -17,6 +17,8 @@ pub(super) struct Campaign {
     pub spent: BudgetMicros,
     /// What wins of leases that are not closed may still cost.
     pub exposed: BudgetMicros,
+    /// What cannot be spent any more of leases that are not closed: the ledger holds it until they are.
+    pub unreleased: BudgetMicros,
     pub impressions: Impressions,
     pub losses: Losses,
     pub day: Day,
@@ -57,6 +59,8 @@ pub struct Spending {
     pub spent: BudgetMicros,
     /// What wins of bids that were made may still cost, at most, and what is leased for others.
     pub exposed: BudgetMicros,
+    /// What cannot be spent any more of leases that are not closed: the ledger holds it until they are.
+    pub unreleased: BudgetMicros,
     /// The day for which money was leased last: days since 1970 in the campaign's zone.
     pub day: i32,
     /// What wins of that day have cost.
@@ -80,6 +84,7 @@ impl Campaign {
             leases: 0,
             spent: BudgetMicros::ZERO,
             exposed: BudgetMicros::ZERO,
+            unreleased: BudgetMicros::ZERO,
             impressions: Impressions::default(),
             losses: Losses::default(),
             day: Day::default(),
@@ -89,6 +94,11 @@ impl Campaign {
     /// What may be leased in all.
     pub fn budget_left(&self) -> BudgetMicros {
         self.plan.budget_micros.left_behind(self.spent + self.exposed)
+    }
+
+    /// What of that the ledger is asked to hold: all of what it holds for the campaign is within the budget.
+    pub fn holdable(&self) -> BudgetMicros {
+        self.budget_left().left_behind(self.unreleased)
     }
 
     /// What may be leased on a day; `None` if no cap says so.
@@ -116,6 +126,12 @@ impl Campaign {
         }
     }
 
+    /// So much of an open or retired lease of this day cannot be spent any more.
+    pub fn unexpose(&mut self, amount: BudgetMicros, day: i32) {
+        self.free(amount, day);
+        self.unreleased += amount;
+    }
+
     /// So much of what was leased for this day is not exposed any more.
     pub fn free(&mut self, amount: BudgetMicros, day: i32) {
         self.exposed -= amount;
@@ -140,6 +156,7 @@ impl Campaign {
         Spending {
             spent: self.spent,
             exposed: self.exposed,
+            unreleased: self.unreleased,
             day: self.day.number,
             day_spent: self.day.spent,
             day_exposed: self.day.exposed,

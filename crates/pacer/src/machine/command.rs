@@ -1,5 +1,7 @@
 //! What is asked of the campaigns of a shard, and what is answered.
 
+use tidegate_machines::TimeMs;
+
 use super::campaign::{CampaignView, Spending};
 use super::event::RetiredLease;
 use super::lease::{LeaseId, LeaseView};
@@ -116,6 +118,8 @@ pub struct Win {
     pub bid: Bid,
     /// What it costs, at most what was bid.
     pub price: PriceMicros,
+    /// When that was told, by the clock by which bids are made.
+    pub at: TimeMs,
 }
 
 /// What is answered.
@@ -183,6 +187,8 @@ pub enum NoLease {
     BudgetUsed,
     /// That of the day is.
     DayUsed,
+    /// What is left of the budget is held in the ledger for leases that are not closed.
+    Unreleased,
     /// There are as many leases as there may be.
     TooMany,
 }

@@ -128,7 +128,7 @@ pub struct RetiredLease {
 impl WonBid {
     /// Of a win; `None` if it costs more than was bid.
     pub fn of(win: &Win) -> Option<WonBid> {
-        let Win { bid: Bid { lease, number, price: bid, .. }, price } = *win;
+        let Win { bid: Bid { lease, number, price: bid, .. }, price, .. } = *win;
         let returned = PriceMicros(bid.0.checked_sub(price.0)?);
         Some(WonBid { lease, number, price, returned })
     }

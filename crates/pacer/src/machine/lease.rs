@@ -98,6 +98,14 @@ impl Lease {
         }
     }
 
+    /// What of it cannot be spent any more, and is held in the ledger until it is closed.
+    pub fn unreleased(&self) -> BudgetMicros {
+        match self.stage {
+            LeaseStage::Open | LeaseStage::Retired => self.returned,
+            LeaseStage::Closed => BudgetMicros::ZERO,
+        }
+    }
+
     /// Whether of each of its bids it is known whether it was won or lost: no bid reserves nothing.
     pub fn is_known(&self) -> bool {
         self.stage == LeaseStage::Retired && (self.exposed() == BudgetMicros::ZERO || is_planted(Bug::KnownEarly))

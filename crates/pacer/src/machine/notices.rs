@@ -11,11 +11,13 @@
 //! What a bid reserves is the price that its token says. No client can choose it: the token is signed, and so is the
 //! time at which the lease was opened, so that no token of another timeline is taken for one of this.
 //!
+//! When a win came is told by the clock by which bids are made. That of the records may be ahead of it, after a start
+//! with a clock of the host that was.
+//!
 //! A loss counts as long as its lease is open, also behind the deadline of its bid: its win would be refused then.
 
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
-use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 
 use super::Campaigns;
@@ -49,11 +51,11 @@ impl Noticed {
 }
 
 impl Campaigns {
-    pub(super) fn win(&self, wins: &[Win], deadline_ms: u64, now: TimeMs) -> (Option<What>, Outcome) {
+    pub(super) fn win(&self, wins: &[Win], deadline_ms: u64) -> (Option<What>, Outcome) {
         let (mut noticed, mut paid) = (Noticed::default(), Vec::new());
         let judge = |win: &Win| {
             let Some(won) = WonBid::of(win).filter(|_| !self.is_foreign(&win.bid)) else { return WinOutcome::Unfunded };
-            let is_late = now.0 > win.bid.at.0.saturating_add(deadline_ms) && !is_planted(Bug::LateWinTaken);
+            let is_late = win.at.0 > win.bid.at.0.saturating_add(deadline_ms) && !is_planted(Bug::LateWinTaken);
             let outcome = self.judge_win(&mut noticed, won, is_late);
             if outcome == WinOutcome::Taken {
                 paid.push(won);
@@ -126,7 +128,8 @@ impl Campaigns {
             assert!(lease.spent + lease.returned <= lease.amount, "a lease has money for all of its bids");
             let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
             campaign.spend(won.price.into(), lease.day);
-            campaign.free(won.reserved(), lease.day);
+            campaign.free(won.price.into(), lease.day);
+            campaign.unexpose(won.returned.into(), lease.day);
             campaign.impressions += Impressions(1);
             if lease.is_known() {
                 self.known.insert(won.lease);
@@ -143,7 +146,7 @@ impl Campaigns {
             lease.returned += (*price).into();
             assert!(lease.spent + lease.returned <= lease.amount, "a lease has money for all of its bids");
             let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
-            campaign.free((*price).into(), lease.day);
+            campaign.unexpose((*price).into(), lease.day);
             campaign.losses += Losses(1);
             if lease.is_known() {
                 self.known.insert(*id);

@@ -8,6 +8,7 @@ use super::campaign::{Campaign, Day};
 use super::codec::{Reader, put_bytes, put_number};
 use super::event::{unzigzag, zigzag};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage};
+use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
@@ -66,6 +67,12 @@ impl Campaigns {
         if !is_ascending(&campaigns) || !is_ascending(&leases) {
             return Err(Malformed);
         }
+        let mut campaigns: Table<u32, Campaign> = campaigns.into_iter().collect();
+        for (_, lease) in &leases {
+            let campaign = campaigns.get_mut(&lease.campaign).ok_or(Malformed)?;
+            let sum = campaign.unreleased.0.checked_add(lease.unreleased().0).ok_or(Malformed)?;
+            campaign.unreleased = BudgetMicros(sum);
+        }
         let ids = campaigns.iter().map(|(number, campaign)| (campaign.id.clone(), *number)).collect();
         let known =
             leases.iter().filter(|(_, lease): &&(LeaseId, Lease)| lease.is_known()).map(|(id, _)| *id).collect();
@@ -75,7 +82,7 @@ impl Campaigns {
             shards,
             sequence,
             time,
-            campaigns: campaigns.into_iter().collect(),
+            campaigns,
             ids,
             changes,
             numbered,
@@ -118,6 +125,8 @@ fn read_campaign(reader: &mut Reader<'_>) -> Result<Campaign, Malformed> {
         leases: reader.small()?,
         spent: BudgetMicros(reader.number()?),
         exposed: BudgetMicros(reader.number()?),
+        // It follows from the leases.
+        unreleased: BudgetMicros::ZERO,
         impressions: Impressions(reader.number()?),
         losses: Losses(reader.number()?),
         day: Day {

@@ -81,7 +81,7 @@ impl Driven {
     }
 
     fn win_of(&mut self, bid: Bid, price: u32) -> WinOutcome {
-        let wins = vec![bid.won(PriceMicros(price))];
+        let wins = vec![bid.won(PriceMicros(price), self.now)];
         let Outcome::Won(won) = self.ask(Command::Win { wins }) else { panic!("it was judged") };
         won[0]
     }
@@ -186,13 +186,12 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Taken);
     assert_eq!(driven.win(lease, 7, 60), WinOutcome::Duplicate);
     assert_eq!(driven.win(lease, 8, 60), WinOutcome::Unfunded);
-    let late = driven.bid(lease, 9, 1).won(PriceMicros(1));
-    driven.now = TimeMs(1_010);
-    let again = Win { bid: Bid { number: 7, ..late.bid }, ..late };
-    let in_time = Command::Win { wins: vec![late, late] };
+    let bid = driven.bid(lease, 9, 1);
+    let in_time = bid.won(PriceMicros(1), TimeMs(1_010));
+    let in_time = Command::Win { wins: vec![in_time, in_time] };
     assert_eq!(driven.ask(in_time), Outcome::Won(vec![WinOutcome::Taken, WinOutcome::Duplicate]));
-    driven.now = TimeMs(1_011);
-    let command = Command::Win { wins: vec![Win { bid: Bid { number: 10, ..late.bid }, ..late }, again] };
+    let late = |number| Bid { number, ..bid }.won(PriceMicros(1), TimeMs(1_011));
+    let command = Command::Win { wins: vec![late(10), late(7)] };
     assert_eq!(driven.ask(command), Outcome::Won(vec![WinOutcome::Late, WinOutcome::Duplicate]));
     driven.ask(Command::Close { leases: vec![lease] });
     assert_eq!(driven.win(lease, 11, 1), WinOutcome::Late, "it is closed");
@@ -202,6 +201,53 @@ fn a_bid_is_paid_once_in_time_and_out_of_its_lease() {
     assert_eq!((view.spent, view.exposed, view.impressions.0), (BudgetMicros(61), BudgetMicros::ZERO, 2));
 }
 
+/// A start had a clock that was ahead, and the next one has the right one: records go on from the time of the last.
+#[test]
+fn a_win_is_in_time_by_the_clock_by_which_bids_are_made() {
+    let mut driven = Driven::new();
+    driven.now = TimeMs(1_000_000);
+    driven.put("shoes", plan(1_000));
+    driven.now = TimeMs(10);
+    let lease = driven.open(1, 100, 0).expect("there is money").id;
+    assert_eq!(driven.win(lease, 0, 60), WinOutcome::Taken, "by the time of records it is late");
+    let bid = driven.bid(lease, 1, 1);
+    driven.now = TimeMs(1_011);
+    assert_eq!(driven.win_of(bid, 1), WinOutcome::Late);
+}
+
+#[test]
+fn what_returns_of_a_lease_is_leased_again_when_the_ledger_holds_it_no_more() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let lease = driven.open(1, 800, 0).expect("there is money").id;
+    let (lost, won) = (driven.bid(lease, 0, 100), driven.bid(lease, 1, 100));
+    assert_eq!(driven.lose(lost), LossOutcome::Taken);
+    assert_eq!(driven.win_of(won, 40), WinOutcome::Taken);
+    driven.retire(lease, 550);
+    let spending = driven.view("shoes").spending;
+    assert_eq!((spending.spent.0, spending.exposed.0, spending.unreleased.0), (40, 50, 710));
+    assert_eq!(driven.open(1, 300, 0).map(|lease| lease.amount.0), Ok(200));
+    assert_eq!(driven.open(1, 300, 0), Err(NoLease::Unreleased));
+    driven.ask(Command::Close { leases: vec![lease] });
+    assert_eq!(driven.open(1, 1_000, 0).map(|lease| lease.amount.0), Ok(760));
+    assert_eq!(driven.open(1, 1, 0), Err(NoLease::BudgetUsed));
+}
+
+/// As a version did that did not count what the ledger holds for nothing.
+#[test]
+fn records_that_lease_what_the_ledger_holds_are_read() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let lease = driven.open(1, 800, 0).expect("there is money").id;
+    driven.retire(lease, 800);
+    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(1_000), day: 0 }];
+    let event = Event { at: driven.now, what: What::Opened { first: 2, leases } };
+    let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
+    assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
+    driven.state.assert_sound();
+    assert_eq!(driven.restarted(), driven.state);
+}
+
 #[test]
 fn a_bid_of_another_timeline_is_not_paid() {
     let mut driven = Driven::new();
@@ -209,7 +255,7 @@ fn a_bid_of_another_timeline_is_not_paid() {
     let lease = driven.open(1, 100, 0).expect("there is money").id;
     let bid = driven.bid(lease, 0, 1);
     let other = Bid { opened: Opening::of(TimeMs(11)), ..bid };
-    let wins = [other, bid].map(|bid| bid.won(PriceMicros(1))).into();
+    let wins = [other, bid].map(|bid| bid.won(PriceMicros(1), TimeMs(10))).into();
     let Outcome::Won(won) = driven.ask(Command::Win { wins }) else { panic!("they were judged") };
     assert_eq!(won, [WinOutcome::Unfunded, WinOutcome::Taken]);
     assert_eq!(driven.lose(Bid { number: 1, ..other }), LossOutcome::Unfunded);
@@ -229,18 +275,19 @@ fn what_a_bid_reserves_is_free_when_it_is_known_what_became_of_it() {
     let Spending { spent, exposed, day_spent, day_exposed, impressions, losses, .. } = driven.view("shoes").spending;
     assert_eq!([spent.0, exposed.0, day_spent.0, day_exposed.0], [12, 40, 12, 40]);
     assert_eq!((impressions.0, losses.0), (1, 1));
-    assert_eq!(driven.open(1, 70, 0).map(|lease| lease.amount), Ok(BudgetMicros(48)), "it may be leased again");
+    assert_eq!(driven.open(1, 70, 0), Err(NoLease::Unreleased), "the ledger holds it until the lease is closed");
 
     assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost, "it was lost");
     assert_eq!(driven.lose(bids[1]), LossOutcome::Duplicate);
     assert_eq!(driven.lose(bids[0]), LossOutcome::Won, "it has won");
     assert_eq!(driven.win_of(bids[0], 12), WinOutcome::Duplicate);
-    assert_eq!(driven.exposed("shoes"), 88, "none of these changes anything");
+    assert_eq!(driven.exposed("shoes"), 40, "none of these changes anything");
     driven.now = TimeMs(2_000);
     assert_eq!(driven.win_of(bids[2], 1), WinOutcome::Late);
     assert_eq!(driven.lose(bids[2]), LossOutcome::Taken, "it can win no more");
     assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost, "before it is late");
     driven.ask(Command::Close { leases: vec![lease] });
+    assert_eq!(driven.open(1, 100, 0).map(|lease| lease.amount), Ok(BudgetMicros(88)), "it is leased again");
     let late = Bid { number: 3, price: PriceMicros(10), ..bids[2] };
     assert_eq!((driven.lose(late), driven.lose(bids[2])), (LossOutcome::Late, LossOutcome::Duplicate));
     assert_eq!(driven.win_of(bids[1], 1), WinOutcome::Lost);
@@ -376,6 +423,11 @@ impl Modelled {
         self.view.amount.0 - self.bids().map(Modelled::price).sum::<u64>()
     }
 
+    /// What the ledger holds for nothing: it holds all of the lease until it is closed.
+    fn unreleased(&self) -> u64 {
+        if self.is_closed { 0 } else { self.view.amount.0 - self.exposed() - self.won.values().sum::<u64>() }
+    }
+
     /// What bids reserve of which nobody knows what became of them, and what may still be bid.
     fn exposed(&self) -> u64 {
         let is_open = |number: &u32| !self.won.contains_key(number) && !self.lost.contains(number);
@@ -445,7 +497,8 @@ proptest! {
                         let (is_retired, is_closed, is_settled) = (false, false, false);
                         leases.push(Modelled { view, won, lost, is_retired, is_closed, is_settled });
                         let view = driven.view(&format!("c{campaign}")).spending;
-                        prop_assert!((view.spent + view.exposed).0 <= budgets[campaign as usize]);
+                        let held = view.spent + view.exposed + view.unreleased;
+                        prop_assert!(held.0 <= budgets[campaign as usize]);
                         prop_assert!((view.day_spent + view.day_exposed).0 <= 150);
                     }
                 }
@@ -492,6 +545,7 @@ proptest! {
                 let spent: u64 = of_it().flat_map(|lease| lease.won.values()).sum();
                 let exposed: u64 = of_it().map(Modelled::exposed).sum();
                 prop_assert_eq!((view.spent.0, view.exposed.0), (spent, exposed));
+                prop_assert_eq!(view.unreleased.0, of_it().map(Modelled::unreleased).sum::<u64>());
                 prop_assert_eq!(view.losses.0, of_it().map(|lease| lease.lost.len() as u64).sum::<u64>());
             }
             let is_known = |lease: &&Modelled| lease.is_retired && !lease.is_closed && lease.exposed() == 0;

@@ -1,6 +1,7 @@
 //! Bids that were made, what became of them, and what a notice may be answered.
 
-use tidegate_pacer::machine::{Command, LossOutcome, Outcome, Win, WinOutcome};
+use tidegate_machines::TimeMs;
+use tidegate_pacer::machine::{Command, LossOutcome, Outcome, WinOutcome};
 use tidegate_pacer::token::Bid;
 use tidegate_pacer::units::PriceMicros;
 
@@ -64,7 +65,7 @@ impl Made {
     /// Tells a shard that it was won at a price or lost, perhaps twice in one command.
     pub fn tell(&self, world: &World, win: Option<PriceMicros>, times: usize) -> Vec<Said> {
         let command = match win {
-            Some(price) => Command::Win { wins: vec![Win { bid: self.bid, price }; times] },
+            Some(price) => Command::Win { wins: vec![self.bid.won(price, TimeMs(world.now.get())); times] },
             None => Command::Lose { bids: vec![self.bid; times] },
         };
         match world.decide(self.bid.lease.shard(), &command) {

@@ -30,8 +30,10 @@ fn with(aims: Vec<Aim>, amount: u64) -> Bidder {
     let mut bidder = Bidder::new(TokenKey::derive(b"key"), users).with_auctions();
     bidder.set_time(NOW);
     let numbers = 1..=aims.len() as u32;
-    let grant =
-        |campaign: u32| Grant { campaign, lease: LeaseId(campaign.into()), amount: BudgetMicros(amount), opened: NOW };
+    let grant = |campaign: u32| {
+        let (lease, amount, until) = (LeaseId(campaign.into()), BudgetMicros(amount), TimeMs(NOW.0 + 1_000_000));
+        Grant { campaign, lease, amount, opened: NOW, until }
+    };
     bidder.update(&Update {
         throttles: numbers.clone().map(|campaign| Throttled { campaign, share: 1.0, shade: 1.0 }).collect(),
         grants: numbers.clone().map(grant).collect(),
@@ -168,7 +170,10 @@ fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
     assert_eq!(bids_at(2_500), (false, all), "they are looked at now and then");
     assert_eq!(bids_at(2_501), (false, 1), "the one that bid has no money for a second one");
     // Whoever gets some is looked at at once.
-    let grant = |campaign| Grant { campaign, lease: LeaseId(9_000), amount: BudgetMicros(1_000), opened: NOW };
+    let grant = |campaign| {
+        let (lease, amount, until) = (LeaseId(9_000), BudgetMicros(1_000), TimeMs(NOW.0 + 1_000_000));
+        Grant { campaign, lease, amount, opened: NOW, until }
+    };
     bidder.update(&Update { grants: vec![grant(7)], ..Update::default() });
     assert_eq!(told(&bidder.auction(&request())), [(0, 7, 200)]);
     // Another plan, the end, and a clock that is set back.

@@ -1,0 +1,90 @@
+//! What the pacer counts: each shard its campaigns and their money, and the thread that runs the keeper all bids.
+
+use tidegate_telemetry::metrics;
+
+use crate::bidder::NoBid;
+use crate::control::Counts;
+use crate::keeper::{Bidders, Keeper, Shards, Treasury};
+use crate::machine::Campaigns;
+
+metrics! {
+    /// A shard's own metrics. For the thread that runs it.
+    pub struct CampaignMetrics(shard) {
+        campaigns: Gauge "tidegate_campaigns" "Campaigns that there are.";
+        campaigns_max: Gauge "tidegate_campaigns_max" "How many there may be.";
+        leases: Gauge "tidegate_pacer_leases" "Leases of campaigns' money of whose bids a notice may still come.";
+        spent: Gauge "tidegate_pacer_spent" "What wins have cost, of all campaigns that there are, in millionths.";
+        exposed: Gauge
+            "tidegate_pacer_exposed" "What wins of bids may still cost, and what is leased for others, in millionths.";
+        unreleased: Gauge
+            "tidegate_pacer_unreleased" "What returned of leases of which not all bids are known, in millionths: the \
+             ledger holds it until they are.";
+        wins: Gauge "tidegate_pacer_wins" "Wins that were taken, of all campaigns that there are.";
+        losses: Gauge "tidegate_pacer_losses" "Losses that were taken, of all campaigns that there are.";
+    }
+}
+
+metrics! {
+    /// What is recorded of decisions. For the thread that runs the keeper.
+    pub struct DecisionMetrics() {
+        recorded: Counter "tidegate_pacer_decisions_recorded_total"
+            "Decisions of the pacer, and what they follow from, that were taken into the record.";
+        dropped: Counter "tidegate_pacer_decisions_dropped_total"
+            "Those for which there was no room in memory or on the disk: bidding goes on, `tidegate pacer replay` does \
+             not know them.";
+    }
+}
+
+metrics! {
+    /// For the thread that runs the keeper.
+    pub struct PacerMetrics() {
+        bids: Counter "tidegate_pacer_bids_total" "Bids that were made, at all doors.";
+        no_bids: CounterFamily(reason) "tidegate_pacer_no_bids_total" "Requests without a bid, by reason.";
+        leases_refused: CounterFamily(reason)
+            "tidegate_pacer_leases_refused_total" "Leases of money that were not opened, or not held, by reason.";
+        stopped: GaugeFamily(reason)
+            "tidegate_pacer_campaigns_stopped" "Campaigns that are asked for and that no money is leased for, by reason.";
+        ledger_away: Gauge
+            "tidegate_pacer_ledger_away" "1 while the ledger does not say whether it holds money; bids end then.";
+        leases_unpaid: Gauge
+            "tidegate_pacer_leases_unpaid" "Leases that are over and that the ledger did not settle when it was asked \
+             last. They are asked for again.";
+        unpaid: Gauge
+            "tidegate_pacer_unpaid" "What was spent of these, in millionths: it is owed to the accounts that get what \
+             campaigns spend.";
+        users_forgotten: Counter "tidegate_pacer_users_forgotten_total"
+            "Users that were forgotten before the window of their frequency cap had ended, because pacing.users_max is \
+             too small: they may be bid for more often than the cap says.";
+    }
+}
+
+impl CampaignMetrics {
+    /// Shows how campaigns are.
+    pub fn observe(&self, state: &Campaigns) {
+        let totals = state.totals();
+        self.campaigns.set(state.count() as i64);
+        self.leases.set(state.leases() as i64);
+        self.spent.set(totals.spent.0 as i64);
+        self.exposed.set(totals.exposed.0 as i64);
+        self.unreleased.set(totals.unreleased.0 as i64);
+        self.wins.set(totals.impressions.0 as i64);
+        self.losses.set(totals.losses.0 as i64);
+    }
+}
+
+impl PacerMetrics {
+    /// Shows what has happened, and how the ledger is.
+    pub fn observe<S: Shards, B: Bidders, T: Treasury>(&self, keeper: &Keeper<S, B, T>) {
+        let Counts { bids, no_bids, leases_refused } = keeper.control().borrow().counts();
+        self.bids.follow(bids);
+        self.no_bids.follow(NoBid::ALL.iter().map(|why| why.name()).zip(no_bids));
+        self.leases_refused.follow(leases_refused.named());
+        for (why, campaigns) in keeper.stopped().named() {
+            self.stopped.set(why, campaigns as i64);
+        }
+        self.ledger_away.set(keeper.is_ledger_away().into());
+        let unpaid = keeper.unpaid();
+        self.leases_unpaid.set(unpaid.leases as i64);
+        self.unpaid.set(unpaid.spent.0 as i64);
+    }
+}
