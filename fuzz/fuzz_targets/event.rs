@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::event`.
+//! See `tidegate_hostile::event`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::event::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::event::check(bytes));

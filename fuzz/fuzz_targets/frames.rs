@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::frames`.
+//! See `tidegate_hostile::frames`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::frames::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::frames::check(bytes));

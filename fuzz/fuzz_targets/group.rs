@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::group`.
+//! See `tidegate_hostile::group`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::group::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::group::check(bytes));

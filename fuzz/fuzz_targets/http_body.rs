@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::http_body`.
+//! See `tidegate_hostile::http_body`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::http_body::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::http_body::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::http_plain`.
+//! See `tidegate_hostile::http_plain`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::http_plain::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::http_plain::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::ids`.
+//! See `tidegate_hostile::ids`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::ids::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::ids::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::mqtt::check_client`.
+//! See `tidegate_hostile::mqtt::check_client`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::mqtt::check_client(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::mqtt::check_client(bytes));

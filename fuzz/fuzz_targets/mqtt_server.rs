@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::mqtt::check_server`.
+//! See `tidegate_hostile::mqtt::check_server`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::mqtt::check_server(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::mqtt::check_server(bytes));

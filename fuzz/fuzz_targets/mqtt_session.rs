@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::session::check`.
+//! See `tidegate_hostile::session::check`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::session::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::session::check(bytes));

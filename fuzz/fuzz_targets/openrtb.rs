@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::openrtb`.
+//! See `tidegate_hostile::openrtb`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::openrtb::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::openrtb::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::pacer`.
+//! See `tidegate_hostile::pacer`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::pacer::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::pacer::check(bytes));

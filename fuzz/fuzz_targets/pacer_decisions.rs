@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::decisions`.
+//! See `tidegate_hostile::decisions`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::decisions::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::decisions::check(bytes));

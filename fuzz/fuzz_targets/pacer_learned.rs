@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::learned`.
+//! See `tidegate_hostile::learned`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::learned::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::learned::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::proxy::check`.
+//! See `tidegate_hostile::proxy::check`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::proxy::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::proxy::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::queues`.
+//! See `tidegate_hostile::queues`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::queues::check_snapshot(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::queues::check_snapshot(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::roster`.
+//! See `tidegate_hostile::roster`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::roster::check_snapshot(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::roster::check_snapshot(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::segment`.
+//! See `tidegate_hostile::segment`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::segment::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::segment::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::smpp`.
+//! See `tidegate_hostile::smpp`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::smpp::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::smpp::check(bytes));

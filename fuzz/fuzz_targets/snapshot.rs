@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::snapshot`.
+//! See `tidegate_hostile::snapshot`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::snapshot::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::snapshot::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::stream`.
+//! See `tidegate_hostile::stream`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::stream::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::stream::check(bytes));

@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::topics`.
+//! See `tidegate_hostile::topics`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::topics::check_snapshot(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::topics::check_snapshot(bytes));

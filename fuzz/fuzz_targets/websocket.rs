@@ -1,4 +1,4 @@
-//! See `tidegate_fuzz::websocket::check`.
+//! See `tidegate_hostile::websocket::check`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::websocket::check(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_hostile::websocket::check(bytes));

@@ -36,7 +36,7 @@ use crate::pacer_changes::{Change, Changed};
 use crate::pacer_notices::{Issuer, Notices};
 
 /// Bid requests or notices whose answers are as much work of the port as a frame.
-const BIDS_PER_WORK: usize = 16;
+const BIDS_PER_WORK: usize = 4;
 
 /// The pacer, for the clients of one worker's binary port.
 pub struct PacerFrames {

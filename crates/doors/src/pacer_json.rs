@@ -175,8 +175,8 @@ pub struct CampaignBody {
     spent_micros: u64,
     /// What wins of bids that were made may still cost, and what is leased for others, in micros.
     exposed_micros: u64,
-    /// What returned of leases of which not all bids are known, in micros: the ledger holds it until they are, and it is
-    /// leased again then.
+    /// What returned of leases of which not all bids are known, in micros: the ledger holds it until they are, and it
+    /// is leased again then.
     unreleased_micros: u64,
     /// What wins of the current day have cost, in micros.
     spent_on_day_micros: u64,

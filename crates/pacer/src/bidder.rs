@@ -10,7 +10,7 @@
 //! as [`Update`]s, and what was used goes back as a [`Report`].
 //!
 //! A lease is bid with until less than a bid is left of it, and not behind its time: then it is retired, and the next
-//! one is bid with. Why not at once with a newer one: what is left of the older would be held in the ledger for nothing.
+//! one is bid with. Why not at once with a newer one: the ledger would hold what is left of the older one for nothing.
 //!
 //! Invariant: chance comes from the request's id. The same requests under the same updates get the same answers.
 

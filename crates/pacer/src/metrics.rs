@@ -43,7 +43,7 @@ metrics! {
         leases_refused: CounterFamily(reason)
             "tidegate_pacer_leases_refused_total" "Leases of money that were not opened, or not held, by reason.";
         stopped: GaugeFamily(reason)
-            "tidegate_pacer_campaigns_stopped" "Campaigns that are asked for and that no money is leased for, by reason.";
+            "tidegate_pacer_campaigns_stopped" "Campaigns that are asked for and have no money, by reason.";
         ledger_away: Gauge
             "tidegate_pacer_ledger_away" "1 while the ledger does not say whether it holds money; bids end then.";
         leases_unpaid: Gauge

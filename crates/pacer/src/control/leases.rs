@@ -170,8 +170,8 @@ pub struct Settlement {
 }
 
 impl Control {
-    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now, or
-    /// until its time was over. A server that starts again and again does not begin the deadline anew each time.
+    /// A lease of an earlier process, or one whose opening was not answered: bids of it may have been made until now,
+    /// or until its time was over. A server that starts again and again does not begin the deadline anew each time.
     pub fn recover(&mut self, lease: &LeaseView, now: TimeMs) {
         // A recovery that failed half way comes again, and one behind a lost answer sees them all.
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {

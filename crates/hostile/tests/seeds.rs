@@ -1,10 +1,10 @@
-//! Writes the small, well-formed seeds from which the fuzzer starts: `cargo test --no-default-features -- --ignored
+//! Writes the small, well-formed seeds from which the fuzzer starts: `cargo test -p tidegate-hostile -- --ignored
 //! write_seeds`. They are checked in, so this runs only when a format changes.
 
 use std::fs;
 use std::path::Path;
-use tidegate_fuzz::event::SAMPLE;
-use tidegate_fuzz::{decisions, learned, openrtb, pacer, queues, roster, topics};
+use tidegate_hostile::event::SAMPLE;
+use tidegate_hostile::{decisions, learned, openrtb, pacer, queues, roster, topics};
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
@@ -419,7 +419,7 @@ fn http_heads() {
 }
 
 fn write(target: &str, name: &str, bytes: &[u8]) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(name), bytes).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use tidegate_fuzz::TARGETS;
+use tidegate_hostile::TARGETS;
 
 /// Bytes that every decoder should meet besides its own corpus.
 const RUDE: [&[u8]; 6] = [b"", b"\0", b"\xff", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"{", &[0x80; 300]];
@@ -14,7 +14,7 @@ fn every_corpus_passes() {
         for seed in RUDE {
             check(seed);
         }
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
         for entry in fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
             let path = entry.unwrap().path();
             let bytes = fs::read(&path).unwrap();
@@ -26,7 +26,10 @@ fn every_corpus_passes() {
             }
             seeds += 1;
         }
-        assert!(seeds >= 3, "{name} has {seeds} seeds; `cargo test -- --ignored write_seeds` writes them");
+        assert!(
+            seeds >= 3,
+            "{name} has {seeds} seeds; `cargo test -p tidegate-hostile -- --ignored write_seeds` writes them"
+        );
         println!("{name}: {seeds} seeds");
     }
 }

@@ -1,7 +1,7 @@
 //! Hostile bytes for every decoder: none may panic, hang, or take as true what its checksum or rule forbids.
 //!
 //! ```text
-//!   corpus/<target>/* ──▶ <target>::check(bytes)      `make test` replays it, `make fuzz` grows from it
+//!   fuzz/corpus/<target>/* ──▶ <target>::check(bytes)      `make test` replays it, `make fuzz` grows from it
 //! ```
 //!
 //! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more

@@ -97,6 +97,7 @@ fn bidder() -> Bidder {
                 lease: LeaseId(u64::from(campaign) + 1),
                 amount: BudgetMicros(MONEY),
                 opened: NOW,
+                until: TimeMs(u64::MAX),
             })
             .collect(),
         revoked: Vec::new(),
@@ -125,7 +126,7 @@ fn creative(media: Media, size: Option<(u16, u16)>) -> Creative {
 
 /// Bodies to begin with, by name: all samples of the door.
 pub fn samples() -> Vec<(String, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/doors/src/openrtb/samples");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../doors/src/openrtb/samples");
     let files = std::fs::read_dir(folder).expect("the samples are there").map(|file| file.expect("a file").path());
     let bodies = files.filter(|path| path.extension().is_some_and(|extension| extension == "json")).map(|path| {
         let name = path.file_stem().expect("a name").to_str().expect("letters of ASCII").to_owned();
