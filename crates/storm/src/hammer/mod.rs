@@ -38,8 +38,10 @@ pub use summary::Summary;
 use anyhow::{Context, Result, ensure};
 use frames::Frames;
 use openrtb::OpenRtb;
+use std::fs::File;
+use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_wire::limits::PACER_ITEMS_MAX;
 
@@ -104,6 +106,8 @@ pub struct Settings {
 /// Measures, and prints what came of it.
 pub fn run(settings: &Settings) -> Result<()> {
     settings.check()?;
+    // A file that cannot be written is said before the load, not behind it.
+    let mut json = settings.json.as_ref().map(|path| create(path)).transpose()?;
     // The server may be on another machine, so what it costs there is not known.
     let target = Target { address: resolve(&settings.address)?, processor_time: &|| Ok(Duration::ZERO) };
     let measured = match settings.openrtb {
@@ -115,12 +119,17 @@ pub fn run(settings: &Settings) -> Result<()> {
         })?,
     };
     let summary = Summary::of(&measured);
-    print!("{}", summary.table());
-    if let Some(path) = &settings.json {
+    if let Some((file, path)) = &mut json {
         let text = serde_json::to_string_pretty(&summary.json())?;
-        std::fs::write(path, text + "\n").with_context(|| format!("could not write {}", path.display()))?;
+        writeln!(file, "{text}").with_context(|| format!("could not write {}", path.display()))?;
     }
-    Ok(())
+    std::io::stdout().write_all(summary.table().as_bytes()).context("could not write the figures to the output")
+}
+
+/// A new file for the figures.
+fn create(path: &Path) -> Result<(File, &Path)> {
+    let file = File::create(path).with_context(|| format!("--json {}: could not make this file", path.display()))?;
+    Ok((file, path))
 }
 
 impl Settings {

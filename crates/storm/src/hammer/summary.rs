@@ -41,7 +41,9 @@ impl Summary<'_> {
         row("answered", format!("{:>14.0} /s", self.measured.bids_per_s()));
         for (quantile, _, name) in QUANTILES {
             let name = format!("latency, {name} within");
-            row(&name, format!("{:>14.3} ms", self.measured.latency_ms(quantile)));
+            let latency = self.measured.latency_ms(quantile);
+            // Of packets that were not sent or not answered, nobody knows it.
+            row(&name, if latency.is_finite() { format!("{latency:>14.3} ms") } else { format!("{:>17}", "unknown") });
         }
         row("bid", format!("{:>14.2} %", 100.0 * self.share(answers.bids)));
         for (reason, count) in REASONS.iter().zip(answers.no_bids).filter(|(_, count)| *count > 0) {

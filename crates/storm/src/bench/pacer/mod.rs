@@ -56,10 +56,10 @@ pub struct Settings {
     #[arg(long, default_value_t = 64)]
     pub connections: usize,
     /// Campaigns.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub campaigns: u32,
     /// Campaigns of the case that has many.
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub many_campaigns: u32,
     /// Latency of a packet that 99 of 100 must hold at the highest rate, in milliseconds.
     #[arg(long, default_value_t = 2.0)]
