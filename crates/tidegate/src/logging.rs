@@ -29,7 +29,7 @@ const LEVELS: [(&str, LevelFilter); 6] = [
 ];
 
 /// Our crates, as their lines name them.
-const CRATES: [&str; 24] = [
+const CRATES: [&str; 25] = [
     "tidegate",
     "tidegate_backup",
     "tidegate_broker",
@@ -38,6 +38,7 @@ const CRATES: [&str; 24] = [
     "tidegate_disk",
     "tidegate_doors",
     "tidegate_frequency",
+    "tidegate_hostile",
     "tidegate_journal",
     "tidegate_ledger",
     "tidegate_link",
