@@ -37,6 +37,9 @@ use crate::pacer_notices::{Issuer, Notices};
 
 /// Bid requests or notices whose answers are as much work of the port as a frame.
 const BIDS_PER_WORK: usize = 4;
+/// Work of a change of a campaign: its plan is read here, and its shard and each worker's bidder take it over. Whoever
+/// changes many makes others wait for one of them, and not for all.
+const WORK_OF_CHANGE: usize = 16;
 
 /// The pacer, for the clients of one worker's binary port.
 pub struct PacerFrames {
@@ -261,12 +264,12 @@ where
             PacerRequestRef::PutCampaign(PutCampaignRef { id, plan }) => {
                 let change = Change::put(identity, id.into(), decode(plan)?, &self.rules)?;
                 self.change(token, change);
-                return Ok(RoomCost::default());
+                return Ok(RoomCost { bytes: 0, work: WORK_OF_CHANGE });
             }
             PacerRequestRef::EndCampaign(id) => {
                 let change = Change::end(identity, id.into())?;
                 self.change(token, change);
-                return Ok(RoomCost::default());
+                return Ok(RoomCost { bytes: 0, work: WORK_OF_CHANGE });
             }
             PacerRequestRef::Bids(_) => unreachable!("bids are answered, not asked"),
         };

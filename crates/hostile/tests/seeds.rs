@@ -73,7 +73,7 @@ fn smpp() {
         [&head[..], body].concat()
     };
     let deliver = |esm_class: u8, coding: u8, text: &[u8], tlvs: &[u8]| {
-        let head = [b"\0\x01\x01491701234567\0\0\024680\0", &[esm_class, 0, 0, 0, 0, 0, 0, coding, 0][..]].concat();
+        let head = [b"\0\x01\x01491701234567\0\0\x0024680\0", &[esm_class, 0, 0, 0, 0, 0, 0, coding, 0][..]].concat();
         packet(5, 9, &[&head[..], &[text.len() as u8], text, tlvs].concat())
     };
     let receipt = b"id:0A1b sub:001 dlvrd:001 submit date:2611270101 done date:2611270102 stat:DELIVRD err:000 text:";

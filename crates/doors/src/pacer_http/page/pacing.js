@@ -233,13 +233,19 @@ $("prefix").addEventListener("input", () => turn(() => { prefix = $("prefix").va
 $("more").addEventListener("click", () => turn(() => { if (next) afters.push(next); next = undefined; }));
 $("back").addEventListener("click", () => turn(() => { if (afters.length > 1) afters.pop(); }));
 $("close").addEventListener("click", () => { location.hash = ""; });
-addEventListener("hashchange", poll);
+addEventListener("hashchange", () => { if (!takeToken()) poll(); });
 document.addEventListener("visibilitychange", poll);
 
-// A link may bring a token: what is behind the # is sent to nobody. The address does not keep it.
-const brought = new URLSearchParams(location.hash.slice(1)).get("token");
-if (brought) {
+// A link may bring a token, also to a page that is open: what is behind the # is sent to nobody. The address does not
+// keep it.
+function takeToken() {
+  const brought = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!brought) return false;
   keep(brought);
   history.replaceState(null, "", location.pathname);
+  begin();
+  return true;
 }
-if (token()) begin(); else leave("not connected");
+if (!takeToken()) {
+  if (token()) begin(); else leave("not connected");
+}
