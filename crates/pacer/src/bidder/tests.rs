@@ -159,7 +159,7 @@ fn of_three_leases_the_oldest_is_given_back_and_all_of_a_campaign_that_is_stoppe
 #[test]
 fn nothing_is_bid_on_a_lease_behind_its_time() {
     let flights = [Flight { starts_ms: NOW.0, ends_ms: NOW.0 + 100_000 }];
-    let long = || Aim { flights: flights.clone().into(), ..aim() };
+    let long = || Aim { flights: flights.into(), ..aim() };
     let mut bidder = with(long(), 350);
     let later = Grant { opened: TimeMs(NOW.0 + 5), until: TimeMs(NOW.0 + LIFE_MS + 5), ..grant(2, 200) };
     assert_eq!(granted(&mut bidder, later, 1), []);
