@@ -21,12 +21,12 @@ mod leases;
 mod pace;
 mod tracked;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 
-use crate::bidder::{Aim, NoBid, Report, Throttled, Update};
+use crate::bidder::{Aim, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
@@ -159,7 +159,14 @@ impl Control {
     /// What a bidder has told.
     pub fn absorb(&mut self, worker: u16, report: Report, now: TimeMs) {
         self.counts.no_bids[NoBid::CampaignUnknown as usize] += report.unknown;
+        // Money that was granted since the bidder was asked stands in the next update: it does not tell of that yet.
+        let mut granted: BTreeMap<u32, BudgetMicros> = BTreeMap::new();
+        for grant in &self.updates[usize::from(worker)].grants {
+            *granted.entry(grant.campaign).or_default() += grant.amount;
+        }
         for used in report.used {
+            let granted = granted.get(&used.campaign).copied().unwrap_or_default();
+            let used = Used { left: used.left + granted, ..used };
             self.counts.bids += u64::from(used.bids);
             self.counts.no_bids.iter_mut().zip(used.no_bids).for_each(|(all, count)| *all += u64::from(count));
             if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {

@@ -86,7 +86,8 @@ pub trait Treasury {
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
 }
 
-/// Leases of which no win counts any more, and of which the ledger did not take what was spent when it was asked last.
+/// Leases of which no win counts any more, of which something was spent, and of which the ledger did not take that when
+/// it was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unpaid {
     /// How many.
@@ -426,12 +427,19 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn settle(&self) -> Result<(), String> {
+        let mut unpaid = Unpaid::default();
+        let settled = self.settle_over(&mut unpaid).await;
+        self.unpaid.set(unpaid);
+        settled
+    }
+
+    /// Closes and settles leases that are over, and counts those that the ledger did not take.
+    async fn settle_over(&self, unpaid: &mut Unpaid) -> Result<(), String> {
         let now = self.now.get();
         let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
         over.extend(self.control.borrow().due(now));
         over.extend(self.control.borrow().closing());
         let over = Vec::from_iter(over);
-        let mut unpaid = Unpaid::default();
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
             for leases in leases.chunks(LEASES_AT_ONCE) {
                 let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
@@ -441,10 +449,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 self.control.borrow_mut().closed(&closed);
                 // A shard has forgotten them, and its answer was lost.
                 self.control.borrow_mut().settled(&forgotten);
-                self.pay(&closed, &mut unpaid).await;
+                self.pay(&closed, unpaid).await;
             }
         }
-        self.unpaid.set(unpaid);
         Ok(())
     }
 
@@ -454,7 +461,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let settled = self.treasury.settle(settlements.clone()).await;
         let mut done = Vec::new();
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
-            if let Settled::Refused(_) | Settled::Unknown(_) = settled {
+            if *spent > BudgetMicros::ZERO && matches!(settled, Settled::Refused(_) | Settled::Unknown(_)) {
                 *unpaid = Unpaid { leases: unpaid.leases + 1, spent: unpaid.spent + *spent };
             }
             match settled {

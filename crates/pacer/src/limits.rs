@@ -52,6 +52,9 @@ pub const BUDGET_MICROS_MAX: u64 = i64::MAX as u64;
 pub const LEASE_LIVES: u64 = 4;
 /// As above.
 pub const LEASE_LIFE_MS_MIN: u64 = 10_000;
+/// With the highest `pacing.lease_ms` that may be.
+pub const LEASE_LIFE_MS_MAX: u64 = LEASE_LIVES * 60_000;
+const _: () = assert!(LEASE_LIFE_MS_MIN <= LEASE_LIFE_MS_MAX);
 /// Leases of a shard that are not settled.
 pub const LEASES_MAX: usize = 1 << 20;
 /// Commands that may wait for a shard.

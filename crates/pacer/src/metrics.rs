@@ -47,8 +47,8 @@ metrics! {
         ledger_away: Gauge
             "tidegate_pacer_ledger_away" "1 while the ledger does not say whether it holds money; bids end then.";
         leases_unpaid: Gauge
-            "tidegate_pacer_leases_unpaid" "Leases that are over and that the ledger did not settle when it was asked \
-             last. They are asked for again.";
+            "tidegate_pacer_leases_unpaid" "Leases that are over, and of which the ledger did not take what was spent \
+             when it was asked last. It is asked again.";
         unpaid: Gauge
             "tidegate_pacer_unpaid" "What was spent of these, in millionths: it is owed to the accounts that get what \
              campaigns spend.";

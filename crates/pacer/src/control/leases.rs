@@ -17,6 +17,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
 use crate::bidder::{Grant, Retired};
+use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::machine::{LeaseId, LeaseView, RetiredLease};
 use crate::units::BudgetMicros;
 
@@ -177,7 +178,8 @@ impl Control {
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
             return;
         }
-        let last_bid = now.0.min(lease.opened.0.saturating_add(self.settings.lease_life_ms()));
+        // The earlier process may have had another `pacing.lease_ms`.
+        let last_bid = now.0.min(lease.opened.0.saturating_add(LEASE_LIFE_MS_MAX));
         let until = TimeMs(last_bid + self.settings.win_deadline_ms);
         let stage = if lease.is_closed { Stage::Closing { until } } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
@@ -194,14 +196,18 @@ impl Control {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
         let Known { campaign, worker, amount, day, opened, .. } = known;
+        let until = TimeMs(opened.0 + self.settings.lease_life_ms());
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
-        if is_stopped {
-            // The plan has changed since it was asked for.
+        if is_stopped || now >= until {
+            // The plan has changed since it was asked for, or the ledger took so long that its time is over.
             self.leases.set(lease, Stage::Retired { until: TimeMs(0) });
+            if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+                tracked.not_granted(worker);
+            }
             return;
         }
         self.leases.set(lease, Stage::Granted);
-        let grant = Grant { campaign, lease, amount, opened, until: TimeMs(opened.0 + self.settings.lease_life_ms()) };
+        let grant = Grant { campaign, lease, amount, opened, until };
         self.updates[usize::from(worker)].grants.push(grant);
         if is_planted(Bug::GrantedTwice) {
             let other = (usize::from(worker) + 1) % self.updates.len();

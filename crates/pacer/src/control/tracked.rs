@@ -326,18 +326,21 @@ impl Tracked {
         wanted
     }
 
-    /// Leases that are to be given back: nothing was bid on them for long, or their day is over, and what is bid would
-    /// come on top of the cap of the next one.
+    /// Leases that are to be given back: nothing was bid on them for long; or their day is over, and what is bid would
+    /// come on top of the cap of the next one; or they are used, and no other one comes, perhaps because the ledger
+    /// holds what has returned of them.
     pub fn idle(&mut self, settings: ControlSettings, now: TimeMs) -> Vec<u16> {
         if self.workers.iter().all(|on_worker| on_worker.lease.is_none()) {
             return Vec::new();
         }
         let idle_ms = settings.lease_ms * IDLE_LEASES;
+        let (is_refused, bid) = (self.refused.is_some(), f64::from(self.view.plan.price_micros.0) * self.shade);
         let today = self.view.plan.daily_micros.map(|_| self.day(now).number);
         let is_idle = |on_worker: &OnWorker| {
             let is_unused = now.0.saturating_sub(on_worker.granted.0) > idle_ms
                 && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms);
-            on_worker.lease.is_some() && (is_unused || today.is_some_and(|today| today != on_worker.day))
+            let is_used_up = is_refused && !on_worker.is_asked && (on_worker.left.0 as f64) < bid;
+            on_worker.lease.is_some() && (is_unused || is_used_up || today.is_some_and(|today| today != on_worker.day))
         };
         let numbered = self.workers.iter().enumerate();
         numbered.filter(|(_, on_worker)| is_idle(on_worker)).map(|(worker, _)| worker as u16).collect()
@@ -357,6 +360,11 @@ impl Tracked {
         (self.refused, self.available) = (None, None);
     }
 
+    /// What was asked for comes to nothing, and is asked for again when it is wanted.
+    pub fn not_granted(&mut self, worker: u16) {
+        self.workers[usize::from(worker)].is_asked = false;
+    }
+
     pub fn retired(&mut self, worker: u16, lease: LeaseId) {
         let on_worker = &mut self.workers[usize::from(worker)];
         if on_worker.lease == Some(lease) {
@@ -365,7 +373,7 @@ impl Tracked {
     }
 
     pub fn refused(&mut self, worker: u16, why: Stopped, available: BudgetMicros, now: TimeMs) {
-        self.workers[usize::from(worker)].is_asked = false;
+        self.not_granted(worker);
         self.refused = Some((why, now));
         self.available = (why == Stopped::NoFunds).then_some(available);
     }
