@@ -9,7 +9,7 @@ use tidegate_doors::openrtb::request::read;
 use tidegate_doors::openrtb::response::{ResponseWriter, no_bid};
 use tidegate_doors::openrtb::settings::{ChargeOn, OpenRtbSettings};
 use tidegate_machines::TimeMs;
-use tidegate_pacer::bidder::{Aim, Bidder, Grant, Throttled, Update};
+use tidegate_pacer::bidder::{Aim, Bidder, Grant, LeaseChange, Throttled, Update};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::limits::IMPRESSIONS_MAX;
 use tidegate_pacer::machine::LeaseId;
@@ -91,7 +91,7 @@ fn bidder() -> Bidder {
     bidder.update(&Update {
         aims: numbers.clone().zip(&plans).map(|(number, plan)| (number, Some(Arc::new(aim(plan))))).collect(),
         throttles: numbers.clone().map(|campaign| Throttled { campaign, share: 1.0, shade: 1.0 }).collect(),
-        grants: numbers
+        leases: numbers
             .map(|campaign| Grant {
                 campaign,
                 lease: LeaseId(u64::from(campaign) + 1),
@@ -99,8 +99,8 @@ fn bidder() -> Bidder {
                 opened: NOW,
                 until: TimeMs(u64::MAX),
             })
+            .map(LeaseChange::Grant)
             .collect(),
-        revoked: Vec::new(),
     });
     bidder
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_pacer::bidder::{Aim, BidRequest, Bidder, Grant, Throttled, Update, mixed};
+use tidegate_pacer::bidder::{Aim, BidRequest, Bidder, Grant, LeaseChange, Throttled, Update, mixed};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::machine::LeaseId;
 use tidegate_pacer::plan::{Flight, FrequencyCap};
@@ -33,8 +33,7 @@ fn bidder(campaigns: u32, frequency: Option<FrequencyCap>) -> Bidder {
     bidder.update(&Update {
         aims: (0..campaigns).map(|campaign| (campaign, Some(aim.clone()))).collect(),
         throttles: (0..campaigns).map(|campaign| Throttled { campaign, share: 1.0, shade: 1.0 }).collect(),
-        grants: (0..campaigns).map(grant).collect(),
-        revoked: Vec::new(),
+        leases: (0..campaigns).map(grant).map(LeaseChange::Grant).collect(),
     });
     bidder
 }

@@ -35,7 +35,7 @@ pub use auction::{AuctionBid, Auctioned};
 use auction::{Unfunded, WantedCreatives};
 use decision::decide;
 pub use decision::{Sample, Seen, decide_again, hash_of, mixed};
-pub use exchange::{Grant, Report, Retired, Throttled, Update, Used};
+pub use exchange::{Grant, LeaseChange, Report, Retired, Throttled, Update, Used};
 
 /// One request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -303,8 +303,12 @@ impl Bidder {
                 slot.shade = (shade.clamp(0.0, 1.0) * f64::from(SHADE_ONE)) as u32;
             }
         }
-        update.revoked.iter().for_each(|campaign| self.retire(*campaign));
-        update.grants.iter().for_each(|grant| self.take_grant(*grant));
+        for change in &update.leases {
+            match change {
+                LeaseChange::Grant(grant) => self.take_grant(*grant),
+                LeaseChange::Revoke(campaign) => self.retire(*campaign),
+            }
+        }
     }
 
     /// Takes money for a campaign, for now or for when what there is is used.

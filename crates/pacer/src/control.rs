@@ -9,7 +9,8 @@
 //!
 //! Promise: a lease is granted to one worker, once, and only when its record and its money are durable. It is closed
 //! when no bid of it can win any more: when the deadline of its last bid has passed. Behind a crash, nobody knows when
-//! that was; but not behind the time for which a lease is bid with.
+//! that was; but not behind the time for which a lease is bid with. What the ledger may hold of a closed lease is not
+//! leased again before the ledger was told.
 //!
 //! Why one place for all workers: a throttle follows from what all of them have spent, and what they know comes in any
 //! order. It knows nothing that must survive: what is open in the journal after a start is closed and settled. What was
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 
-use crate::bidder::{Aim, NoBid, Report, Throttled, Update, Used};
+use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
 use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
@@ -141,7 +142,7 @@ impl Control {
         for update in &mut self.updates {
             update.aims.push((number, aim.clone()));
             if is_stopped {
-                update.revoked.push(number);
+                update.leases.push(LeaseChange::Revoke(number));
             }
         }
         if aim.is_none() {
@@ -161,8 +162,11 @@ impl Control {
         self.counts.no_bids[NoBid::CampaignUnknown as usize] += report.unknown;
         // Money that was granted since the bidder was asked stands in the next update: it does not tell of that yet.
         let mut granted: BTreeMap<u32, BudgetMicros> = BTreeMap::new();
-        for grant in &self.updates[usize::from(worker)].grants {
-            *granted.entry(grant.campaign).or_default() += grant.amount;
+        for change in &self.updates[usize::from(worker)].leases {
+            match change {
+                LeaseChange::Grant(grant) => *granted.entry(grant.campaign).or_default() += grant.amount,
+                LeaseChange::Revoke(campaign) => drop(granted.remove(campaign)),
+            }
         }
         for used in report.used {
             let granted = granted.get(&used.campaign).copied().unwrap_or_default();
@@ -229,7 +233,7 @@ impl Control {
     pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
         each_of(&mut self.campaigns, &self.due, |number, tracked| {
             for worker in tracked.idle(self.settings, now) {
-                self.updates[usize::from(worker)].revoked.push(number);
+                self.updates[usize::from(worker)].leases.push(LeaseChange::Revoke(number));
             }
         });
         self.updates.iter_mut().map(std::mem::take).collect()
@@ -240,8 +244,7 @@ impl Control {
         let later = std::mem::take(&mut self.updates[usize::from(worker)]);
         update.aims.extend(later.aims);
         update.throttles.extend(later.throttles);
-        update.grants.extend(later.grants);
-        update.revoked.extend(later.revoked);
+        update.leases.extend(later.leases);
         self.updates[usize::from(worker)] = update;
     }
 
@@ -284,7 +287,11 @@ impl Control {
     /// What is to be leased for which worker.
     pub fn wanted(&mut self, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
         let (mut all, of) = (Vec::new(), std::mem::take(&mut self.to_lease));
-        each_of(&mut self.campaigns, &of, |_, tracked| all.extend(tracked.wanted(self.settings, now)));
+        let unsettled = self.leases.unsettled();
+        each_of(&mut self.campaigns, &of, |number, tracked| {
+            let unsettled = unsettled.get(&number).copied().unwrap_or_default();
+            all.extend(tracked.wanted(self.settings, unsettled, now));
+        });
         all
     }
 

@@ -71,8 +71,10 @@ pub enum Settled {
     Nothing,
     /// The ledger was told another amount before, which stands: it, or the log of the campaigns, is of an older backup.
     Otherwise,
-    /// The ledger refuses although something was spent, and this is why. It is asked again: no money may be lost.
+    /// The ledger refuses, and this is why. It is asked again: no money may be lost.
     Refused(String),
+    /// The same, and nothing is held: the hold was given back, or has expired.
+    NotHeld(String),
     /// Nobody knows: it is asked again.
     Unknown(String),
 }
@@ -442,6 +444,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let over = Vec::from_iter(over);
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
             for leases in leases.chunks(LEASES_AT_ONCE) {
+                self.control.borrow_mut().close(leases);
                 let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
                 let Outcome::Closed(closed) = closed else { unreachable!("leases were to be closed") };
                 let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
@@ -461,7 +464,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let settled = self.treasury.settle(settlements.clone()).await;
         let mut done = Vec::new();
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
-            if *spent > BudgetMicros::ZERO && matches!(settled, Settled::Refused(_) | Settled::Unknown(_)) {
+            let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
+            if *spent > BudgetMicros::ZERO && !is_settled {
                 *unpaid = Unpaid { leases: unpaid.leases + 1, spent: unpaid.spent + *spent };
             }
             match settled {
@@ -476,10 +480,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 }
                 Settled::Refused(why) => {
                     let (lease, account) = (money.lease.to_string(), &money.account);
-                    self.tell(
-                        &format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}"),
-                        &why,
-                    );
+                    let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it");
+                    self.tell(&format!("{what} from {account}, which it still holds"), &why);
+                }
+                Settled::NotHeld(why) => {
+                    let (lease, account) = (money.lease.to_string(), &money.account);
+                    let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it");
+                    self.tell(&format!("{what} from {account}, of which it holds nothing"), &why);
+                    self.control.borrow_mut().not_settled(money.lease);
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),

@@ -13,7 +13,7 @@
 //! at least what the bids can cost of which nobody knows whether they were won or lost. A lease stands in the journal
 //! before its money is held, so that none is lost by a crash: what is open after a start is settled when its deadline
 //! has passed. What the ledger is asked to hold is within the budget, too: what returns of a lease is leased again when
-//! the lease is closed.
+//! the lease is closed and the ledger was told.
 //!
 //! Invariant: bids are no records. A lease has the most that all of its bids can cost.
 
@@ -129,7 +129,9 @@ impl Campaigns {
         let campaign = self.campaigns.get(&wanted.campaign).filter(|campaign| !campaign.is_ended);
         let campaign = campaign.ok_or(NoLease::CampaignUnknown)?;
         let already = leased.entry(wanted.campaign).or_default();
-        let in_all = left(campaign).left_behind(*already);
+        // However much of it returns, what is held adds up.
+        let room = BudgetMicros::MAX.left_behind(campaign.exposed + campaign.unreleased);
+        let in_all = left(campaign).left_behind(wanted.unsettled).min(room).left_behind(*already);
         let on_day = campaign.day_left(wanted.day).map_or(in_all, |left| left.left_behind(*already));
         let amount = wanted.amount.min(in_all).min(on_day);
         if amount == BudgetMicros::ZERO || amount < wanted.least {
@@ -274,8 +276,10 @@ impl Campaigns {
                 *first == self.opened + 1
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
-                        let wanted = LeaseWanted { campaign: *campaign, amount: *amount, least: *amount, day: *day };
+                        let (campaign, amount, day) = (*campaign, *amount, *day);
                         // Records of before may lease what the ledger still holds.
+                        let unsettled = BudgetMicros::ZERO;
+                        let wanted = LeaseWanted { campaign, amount, least: amount, unsettled, day };
                         self.leasable(&mut leased, wanted, Campaign::budget_left).is_ok()
                     })
             }

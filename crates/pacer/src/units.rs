@@ -31,6 +31,8 @@ pub struct Impressions(pub u64);
 impl BudgetMicros {
     /// None.
     pub const ZERO: BudgetMicros = BudgetMicros(0);
+    /// The most that there can be.
+    pub const MAX: BudgetMicros = BudgetMicros(u64::MAX);
 
     /// What is left of it behind `spent`; nothing, if more was spent.
     pub const fn left_behind(self, spent: BudgetMicros) -> BudgetMicros {

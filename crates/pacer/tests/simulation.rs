@@ -36,7 +36,7 @@ use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::keeper::{Bidders, Held, Keeper, LiveTable, Settled, Shards, Treasury};
-use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LeaseId, Outcome, Spending};
+use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, Spending};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
 use tidegate_pacer::token::TokenKey;
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
@@ -416,9 +416,19 @@ impl Node {
         let budget = 1_000 + chance.below(60_000);
         let daily = chance.in_100(30).then(|| 500 + chance.below(20_000));
         self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0);
-        self.held_bounds[campaign] = budget.max(held(now).0);
+        self.held_bounds[campaign] = budget.max((held(now) + self.unsettled(campaign)).0);
         let plan = Box::new(plan(campaign, self.versions[campaign], budget, daily));
         self.world.decide(shard_of(self.numbers[campaign]), &Command::Put { id: id(campaign), plan });
+    }
+
+    /// What the ledger holds of closed leases that was not spent.
+    fn unsettled(&self, campaign: usize) -> BudgetMicros {
+        let (number, bank) = (self.numbers[campaign], self.world.bank.borrow());
+        let held = bank.leases(self.world.node);
+        let command = Command::Leases { after: LeaseId::new(shard_of(number), 0), limit: usize::MAX };
+        let Outcome::Leases(leases) = self.world.decide(shard_of(number), &command) else { panic!("of leases") };
+        let is_of_it = |lease: &&LeaseView| lease.campaign == number && lease.is_closed && held.contains(&lease.id);
+        leases.iter().filter(is_of_it).fold(BudgetMicros::ZERO, |sum, lease| sum + (lease.amount - lease.spent))
     }
 
     /// Bids that were made stay made; what the keeper and the bidders knew is gone.
@@ -498,6 +508,16 @@ impl Node {
     }
 }
 
+/// What the ledger holds and was paid of an account is within what its campaigns may cost.
+fn check_held(bank: &Bank, nodes: &[Node], campaign: usize) -> Result<(), String> {
+    let bound: u64 = nodes.iter().map(|node| node.held_bounds[campaign]).sum();
+    let (held, paid) = (bank.held(&format!("campaign:{campaign}")), bank.balance(&format!("spend:{campaign}")));
+    if held + paid > bound {
+        return Err(format!("of campaign {campaign}, {held} is held and {paid} was paid: more than {bound}"));
+    }
+    Ok(())
+}
+
 fn simulate(seed: u64, nodes: usize) -> Result<Told, String> {
     let chance = Rc::new(Chance(Cell::new(mixed(seed))));
     let bank: Rc<RefCell<Bank>> = Rc::default();
@@ -511,11 +531,17 @@ fn simulate(seed: u64, nodes: usize) -> Result<Told, String> {
         (0..CAMPAIGNS).try_for_each(check)
     };
     for step in 0..STEPS {
+        if chance.in_100(1) {
+            let refuses = chance.in_100(50);
+            bank.borrow_mut().refuse(refuses);
+        }
         for node in &mut nodes {
             node.step(step).map_err(|why| format!("node {}: {why}", node.world.node))?;
             check()?;
         }
+        (0..CAMPAIGNS).try_for_each(|campaign| check_held(&bank.borrow(), &nodes, campaign))?;
     }
+    bank.borrow_mut().refuse(false);
     for node in &mut nodes {
         node.end().map_err(|why| format!("node {}: {why}", node.world.node))?;
     }
@@ -595,6 +621,7 @@ fn planted_bugs_are_found() {
         Bug::KnownEarly,
         Bug::ForgottenEarly,
         Bug::LeftReturnedTwice,
+        Bug::UnsettledLeased,
     ] {
         is_found(bug);
     }

@@ -21,6 +21,8 @@ pub enum Bug {
     ForgottenEarly,
     /// What was not bid of a lease is counted twice when it is given back.
     LeftReturnedTwice,
+    /// What the ledger holds of closed leases that it did not settle is leased again.
+    UnsettledLeased,
     /// A settlement whose answer was lost is taken for done.
     SettlementTrusted,
     /// A lease is granted to another worker as well.

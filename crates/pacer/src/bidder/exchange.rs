@@ -17,10 +17,17 @@ pub struct Update {
     pub aims: Vec<(u32, Option<Arc<Aim>>)>,
     /// Shares of requests that are bid on.
     pub throttles: Vec<Throttled>,
+    /// Leases that come and go, in this order.
+    pub leases: Vec<LeaseChange>,
+}
+
+/// A change of the leases of a campaign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseChange {
     /// Money to bid with, when what there is is used.
-    pub grants: Vec<Grant>,
-    /// Campaigns whose leases are to be given back.
-    pub revoked: Vec<u32>,
+    Grant(Grant),
+    /// All leases of this campaign are to be given back.
+    Revoke(u32),
 }
 
 /// How one campaign is throttled.

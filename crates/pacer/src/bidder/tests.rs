@@ -32,8 +32,8 @@ fn grant(lease: u64, amount: u64) -> Grant {
 
 fn with(aim: Aim, amount: u64) -> Bidder {
     let mut bidder = bidder();
-    let (aims, grants) = (vec![(7, Some(Arc::new(aim)))], vec![grant(1, amount)]);
-    bidder.update(&Update { aims, throttles: vec![full()], grants, revoked: Vec::new() });
+    let (aims, leases) = (vec![(7, Some(Arc::new(aim)))], vec![LeaseChange::Grant(grant(1, amount))]);
+    bidder.update(&Update { aims, throttles: vec![full()], leases });
     bidder
 }
 
@@ -116,15 +116,27 @@ fn what_was_used_is_reported_once() {
     let used = Used { campaign: 7, bids: 2, reserved: BudgetMicros(200), no_bids, left: BudgetMicros(50) };
     assert_eq!(bidder.report(), Report { used: vec![used], now: NOW, ..Report::default() });
     assert_eq!(bidder.report(), Report { now: NOW, ..Report::default() });
-    bidder.update(&Update { revoked: vec![7], ..Update::default() });
+    bidder.update(&Update { leases: vec![LeaseChange::Revoke(7)], ..Update::default() });
     assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 2, left: BudgetMicros(50), at: NOW }]);
     assert_eq!(price_of(bidder.bid(&request(10))), Err(NoBid::NoLease));
+}
+
+/// Of updates that did not arrive one by one.
+#[test]
+fn leases_come_and_go_in_the_order_in_which_it_is_told() {
+    let mut bidder = with(aim(), 100);
+    let (second, third) = (LeaseChange::Grant(grant(2, 100)), LeaseChange::Grant(grant(3, 100)));
+    bidder.update(&Update { leases: vec![second, LeaseChange::Revoke(7), third], ..Update::default() });
+    let gone: Vec<LeaseId> = bidder.report().retired.iter().map(|retired| retired.lease).collect();
+    assert_eq!(gone, [LeaseId(2), LeaseId(1)]);
+    let offer = bidder.bid(&request(1)).expect("the third is bid with");
+    assert_eq!(TokenKey::derive(b"key").open(&offer.token).expect("it was signed").lease, LeaseId(3));
 }
 
 /// Tells a bidder of another lease, and makes so many bids. Returns the leases that were given back since the last
 /// report: each with its bids, and what is left of it.
 fn granted(bidder: &mut Bidder, new: Grant, bids: u64) -> Vec<(u64, u32, u64)> {
-    bidder.update(&Update { grants: vec![new], ..Update::default() });
+    bidder.update(&Update { leases: vec![LeaseChange::Grant(new)], ..Update::default() });
     assert_eq!((0..bids).filter(|id| bidder.bid(&request(*id)).is_ok()).count() as u64, bids);
     retired(bidder)
 }
@@ -151,7 +163,7 @@ fn of_three_leases_the_oldest_is_given_back_and_all_of_a_campaign_that_is_stoppe
     let mut bidder = with(aim(), 350);
     assert_eq!(granted(&mut bidder, grant(2, 200), 1), []);
     assert_eq!(granted(&mut bidder, grant(3, 200), 1), [(1, 1, 250)]);
-    bidder.update(&Update { revoked: vec![7], ..Update::default() });
+    bidder.update(&Update { leases: vec![LeaseChange::Revoke(7)], ..Update::default() });
     assert_eq!(retired(&mut bidder), [(3, 0, 200), (2, 1, 100)]);
     assert_eq!(price_of(bidder.bid(&request(9))), Err(NoBid::NoLease));
 }
@@ -187,7 +199,7 @@ fn a_campaign_that_has_ended_gives_back_its_lease() {
     bidder.update(&Update { aims: vec![(7, None)], ..Update::default() });
     assert_eq!(bidder.report().retired, [Retired { lease: LeaseId(1), bids: 0, left: BudgetMicros(250), at: NOW }]);
     assert_eq!(price_of(bidder.bid(&request(1))), Err(NoBid::CampaignUnknown));
-    bidder.update(&Update { grants: vec![grant(2, 100)], ..Update::default() });
+    bidder.update(&Update { leases: vec![LeaseChange::Grant(grant(2, 100))], ..Update::default() });
     let late = Retired { lease: LeaseId(2), bids: 0, left: BudgetMicros(100), at: NOW };
     assert_eq!(bidder.report().retired, [late], "it came too late");
 }
@@ -212,9 +224,10 @@ proptest! {
                 0 => {
                     let lease = 2 + step as u64;
                     amounts.insert(lease, amount);
-                    bidder.update(&Update { grants: vec![grant(lease, amount)], ..Update::default() });
+                    let leases = vec![LeaseChange::Grant(grant(lease, amount))];
+                    bidder.update(&Update { leases, ..Update::default() });
                 }
-                1 => bidder.update(&Update { revoked: vec![7], ..Update::default() }),
+                1 => bidder.update(&Update { leases: vec![LeaseChange::Revoke(7)], ..Update::default() }),
                 2 => {
                     for retired in bidder.report().retired {
                         prop_assert!(over.insert(retired.lease), "a lease is given back once");

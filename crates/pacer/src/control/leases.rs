@@ -16,7 +16,7 @@ use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
-use crate::bidder::{Grant, Retired};
+use crate::bidder::{Grant, LeaseChange, Retired};
 use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::machine::{LeaseId, LeaseView, RetiredLease};
 use crate::units::BudgetMicros;
@@ -105,6 +105,21 @@ impl Leases {
         assert!(was_there, "a lease is in one stage");
     }
 
+    /// What the ledger may hold of closed leases, by campaign. There are none while the ledger takes what it is told.
+    pub fn unsettled(&self) -> BTreeMap<u32, BudgetMicros> {
+        let mut all: BTreeMap<u32, BudgetMicros> = BTreeMap::new();
+        if is_planted(Bug::UnsettledLeased) {
+            return all;
+        }
+        for lease in &self.closing {
+            let Known { campaign, stage, .. } = self.all[lease];
+            if let Stage::Closing { held, .. } = stage {
+                *all.entry(campaign).or_default() += held;
+            }
+        }
+        all
+    }
+
     /// Whether a campaign has a lease.
     pub fn has_of(&self, campaign: u32) -> bool {
         self.of_campaigns.contains_key(&campaign)
@@ -120,8 +135,9 @@ pub(super) enum Stage {
     Granted,
     /// Nothing more is bid; wins count until then.
     Retired { until: TimeMs },
-    /// No win counts any more. The ledger is to be told; notices may come again until then.
-    Closing { until: TimeMs },
+    /// No win counts any more. The ledger is to be told, and may hold so much that was not spent; notices may come
+    /// again until then.
+    Closing { until: TimeMs, held: BudgetMicros },
     /// The ledger was told. Notices may come again until then.
     Paid { until: TimeMs },
 }
@@ -131,7 +147,7 @@ impl Stage {
     fn until(self) -> TimeMs {
         match self {
             Stage::Opened | Stage::Granted => TimeMs(u64::MAX),
-            Stage::Retired { until } | Stage::Closing { until } | Stage::Paid { until } => until,
+            Stage::Retired { until } | Stage::Closing { until, .. } | Stage::Paid { until } => until,
         }
     }
 }
@@ -181,7 +197,8 @@ impl Control {
         // The earlier process may have had another `pacing.lease_ms`.
         let last_bid = now.0.min(lease.opened.0.saturating_add(LEASE_LIFE_MS_MAX));
         let until = TimeMs(last_bid + self.settings.win_deadline_ms);
-        let stage = if lease.is_closed { Stage::Closing { until } } else { Stage::Retired { until } };
+        let held = lease.amount - lease.spent;
+        let stage = if lease.is_closed { Stage::Closing { until, held } } else { Stage::Retired { until } };
         let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
         self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, opened, stage });
     }
@@ -207,18 +224,19 @@ impl Control {
             return;
         }
         self.leases.set(lease, Stage::Granted);
-        let grant = Grant { campaign, lease, amount, opened, until };
-        self.updates[usize::from(worker)].grants.push(grant);
-        if is_planted(Bug::GrantedTwice) {
-            let other = (usize::from(worker) + 1) % self.updates.len();
-            self.updates[other].grants.push(grant);
-        }
+        let grant = LeaseChange::Grant(Grant { campaign, lease, amount, opened, until });
+        let changes = &mut self.updates[usize::from(worker)].leases;
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             if tracked.is_of_other_day(worker, day) {
                 // What is bid today counts for the cap of today.
-                self.updates[usize::from(worker)].revoked.push(campaign);
+                changes.push(LeaseChange::Revoke(campaign));
             }
             tracked.granted(worker, (lease, amount, day), now);
+        }
+        changes.push(grant);
+        if is_planted(Bug::GrantedTwice) {
+            let other = (usize::from(worker) + 1) % self.updates.len();
+            self.updates[other].leases.push(grant);
         }
         if let Some(log) = &mut self.log {
             log.granted(campaign, worker, (lease, amount), now);
@@ -288,12 +306,31 @@ impl Control {
         self.leases.retired.range(..(now, LeaseId(0))).map(|(_, id)| *id).collect()
     }
 
+    /// Their shard is asked to close them. If it does, it counts on them no more, whether its answer comes or not.
+    pub fn close(&mut self, leases: &[LeaseId]) {
+        for lease in leases {
+            let Known { stage, amount, .. } = *self.leases.get(*lease).expect("a lease is known until it is settled");
+            if let Stage::Retired { until } = stage {
+                self.leases.set(*lease, Stage::Closing { until, held: amount });
+            }
+        }
+    }
+
     /// They are closed in the journal.
     pub fn closed(&mut self, leases: &[LeaseView]) {
         for lease in leases {
-            let until = self.leases.get(lease.id).expect("a lease is known until it is settled").stage.until();
-            self.leases.set(lease.id, Stage::Closing { until });
+            self.still_held(lease.id, lease.amount - lease.spent);
         }
+    }
+
+    /// The ledger holds nothing of a closed lease, and does not take what was spent of it.
+    pub fn not_settled(&mut self, lease: LeaseId) {
+        self.still_held(lease, BudgetMicros::ZERO);
+    }
+
+    fn still_held(&mut self, lease: LeaseId, held: BudgetMicros) {
+        let until = self.leases.get(lease).expect("a lease is known until it is settled").stage.until();
+        self.leases.set(lease, Stage::Closing { until, held });
     }
 
     /// Leases that are closed and not settled: their closing is asked for again, for what was spent of them.

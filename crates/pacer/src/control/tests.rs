@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tidegate_machines::ShardIndex;
 
 use super::*;
-use crate::bidder::{NoBid, Retired, Used};
+use crate::bidder::{Grant, NoBid, Retired, Used};
 use crate::machine::{CampaignView, LeaseId, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
@@ -58,6 +58,22 @@ fn round(control: &mut Control, now: TimeMs) -> Vec<Update> {
     control.take_updates(now)
 }
 
+fn grants(update: &Update) -> Vec<Grant> {
+    let grant = |change: &LeaseChange| match change {
+        LeaseChange::Grant(grant) => Some(*grant),
+        LeaseChange::Revoke(_) => None,
+    };
+    update.leases.iter().filter_map(grant).collect()
+}
+
+fn revoked(update: &Update) -> Vec<u32> {
+    let revoked = |change: &LeaseChange| match change {
+        LeaseChange::Grant(_) => None,
+        LeaseChange::Revoke(campaign) => Some(*campaign),
+    };
+    update.leases.iter().filter_map(revoked).collect()
+}
+
 fn lease(counter: u64, amount: u64) -> LeaseView {
     LeaseView {
         id: LeaseId::new(ShardIndex(0), counter),
@@ -93,10 +109,10 @@ fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids
     assert!((20_000..=500_000).contains(&amount.0), "{amount}");
     assert!(control.wanted(at(21)).is_empty(), "it is on its way");
     control.opened(1, wanted[0].1, Ok(lease(1, amount.0)), at(22));
-    assert!(control.take_updates(at(22))[1].grants.is_empty(), "it is not held yet");
+    assert!(grants(&control.take_updates(at(22))[1]).is_empty(), "it is not held yet");
     control.held(lease(1, 0).id, at(23));
     let updates = control.take_updates(at(23));
-    assert_eq!((updates[0].grants.len(), updates[1].grants.len()), (0, 1), "one worker has it");
+    assert_eq!((grants(&updates[0]).len(), grants(&updates[1]).len()), (0, 1), "one worker has it");
 }
 
 #[test]
@@ -156,7 +172,7 @@ fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
     let (_, wanted) = control.wanted(at(20))[0];
     control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
     control.not_held(lease(1, 0).id, Stopped::NoFunds, BudgetMicros(150), at(20));
-    assert!(control.take_updates(at(20)).iter().all(|update| update.grants.is_empty()));
+    assert!(control.take_updates(at(20)).iter().all(|update| grants(update).is_empty()));
     assert_eq!(control.due(at(20)), [lease(1, 0).id], "its record is closed");
     let live: BTreeMap<u32, Live> = control.live().collect();
     assert_eq!(live[&7].stopped, Some(Stopped::NoFunds));
@@ -180,9 +196,9 @@ fn a_plan_that_stops_a_campaign_takes_its_leases_and_grants_none() {
     paused.plan.paused = true;
     control.learn(paused);
     let updates = control.take_updates(at(40));
-    assert!(updates.iter().all(|update| update.revoked == [7] && update.aims.len() == 1));
+    assert!(updates.iter().all(|update| revoked(update) == [7] && update.aims.len() == 1));
     control.held(lease(2, 0).id, at(41));
-    assert!(control.take_updates(at(41))[1].grants.is_empty(), "it was opened by the plan before");
+    assert!(grants(&control.take_updates(at(41))[1]).is_empty(), "it was opened by the plan before");
     assert!(control.due(at(41)).contains(&lease(2, 0).id), "and goes back");
     control.learn(CampaignView { plan: Plan { version: 2, ..view(10_000_000).plan }, ..view(10_000_000) });
     turned_away(&mut control, 1, 10, at(300));
@@ -195,8 +211,8 @@ fn a_lease_that_nothing_is_bid_on_is_given_back() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     grant(&mut control, 0, 1, at(20));
-    assert!(round(&mut control, at(2_000))[0].revoked.is_empty());
-    assert_eq!(round(&mut control, at(2_100))[0].revoked, [7]);
+    assert!(revoked(&round(&mut control, at(2_000))[0]).is_empty());
+    assert_eq!(revoked(&round(&mut control, at(2_100))[0]), [7]);
 }
 
 #[test]
@@ -224,8 +240,8 @@ fn a_lease_of_a_day_that_is_over_is_given_back_where_days_have_caps() {
         let before = TimeMs(midnight.0 - 50);
         turned_away(&mut control, 0, 10, before);
         grant(&mut control, 0, 1, before);
-        assert!(round(&mut control, before)[0].revoked.is_empty());
-        assert_eq!(round(&mut control, midnight)[0].revoked == [7], is_revoked, "{daily:?}");
+        assert!(revoked(&round(&mut control, before)[0]).is_empty());
+        assert_eq!(revoked(&round(&mut control, midnight)[0]) == [7], is_revoked, "{daily:?}");
     }
 }
 
@@ -310,7 +326,7 @@ fn another_lease_comes_before_the_time_of_the_last_one_is_over() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     let first = grant(&mut control, 0, 1, at(20));
-    let told = control.take_updates(at(20))[0].grants[0];
+    let told = grants(&control.take_updates(at(20))[0])[0];
     assert_eq!((told.lease, told.until), (first.id, at(20 + SETTINGS.lease_life_ms())));
     // Now and then there is a bid.
     let ask = |control: &mut Control, now: TimeMs| {
@@ -332,15 +348,19 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
         let mut capped = view(10_000_000);
         capped.plan.daily_micros = daily;
         control.learn(capped);
-        let wanted = |day| LeaseWanted { campaign: 7, amount: BudgetMicros(500), least: BudgetMicros(100), day };
+        let [amount, least, unsettled] = [500, 100, 0].map(BudgetMicros);
+        let wanted = |day| LeaseWanted { campaign: 7, amount, least, unsettled, day };
+        let mut last = Update::default();
         for (counter, day) in [(1, 20_000), (2, 20_000), (3, 20_001)] {
             control.take_updates(NOW);
             control.opened(0, wanted(day), Ok(lease(counter, 500)), NOW);
             control.held(lease(counter, 500).id, NOW);
             let update = control.take_updates(NOW).remove(0);
-            assert_eq!(update.grants.len(), 1);
-            assert_eq!(update.revoked == [7], is_revoked && counter == 3, "{daily:?}, {counter}");
+            assert_eq!(grants(&update).len(), 1);
+            assert_eq!(revoked(&update) == [7], is_revoked && counter == 3, "{daily:?}, {counter}");
+            last = update;
         }
+        assert_eq!(matches!(last.leases[..], [LeaseChange::Revoke(7), LeaseChange::Grant(_)]), is_revoked);
     }
 }
 
@@ -353,12 +373,12 @@ fn a_used_lease_is_given_back_where_no_other_one_comes() {
     control.take_updates(at(20));
     let used = vec![Used { campaign: 7, bids: 4, reserved: opened.amount, left: BudgetMicros(99), ..Used::default() }];
     control.absorb(0, Report { used, now: at(60), ..Report::default() }, at(60));
-    assert!(round(&mut control, at(60))[0].revoked.is_empty(), "another one may come");
+    assert!(revoked(&round(&mut control, at(60))[0]).is_empty(), "another one may come");
     let wanted = control.wanted(at(60));
     let (worker, wanted) = wanted[0];
-    assert!(round(&mut control, at(80))[0].revoked.is_empty(), "it is on its way");
+    assert!(revoked(&round(&mut control, at(80))[0]).is_empty(), "it is on its way");
     control.opened(worker, wanted, Err(NoLease::Unreleased), at(80));
-    assert_eq!(round(&mut control, at(100))[0].revoked, [7]);
+    assert_eq!(revoked(&round(&mut control, at(100))[0]), [7]);
 }
 
 /// The ledger was away for longer than a lease is bid with.
@@ -369,7 +389,7 @@ fn a_lease_whose_money_is_held_behind_its_time_is_given_back_and_another_one_ask
     let (_, wanted) = control.wanted(at(20))[0];
     control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
     control.held(lease(1, 0).id, at(10_000));
-    assert!(control.take_updates(at(10_000))[0].grants.is_empty());
+    assert!(grants(&control.take_updates(at(10_000))[0]).is_empty());
     assert_eq!(control.due(at(10_000)), [lease(1, 0).id]);
     turned_away(&mut control, 0, 10, at(10_020));
     assert_eq!(control.wanted(at(10_020)).len(), 1);
@@ -385,4 +405,31 @@ fn money_that_is_on_its_way_to_a_worker_is_not_asked_for_again() {
     let used = vec![Used { campaign: 7, bids: 1, reserved: BudgetMicros(100), ..Used::default() }];
     control.absorb(0, Report { used, now: at(21), ..Report::default() }, at(21));
     assert!(control.wanted(at(21)).is_empty());
+}
+
+/// What the ledger holds of a closed lease is leased again when the ledger has settled it, or holds nothing of it.
+#[test]
+fn money_of_a_lease_that_the_ledger_does_not_settle_is_not_leased_again() {
+    let mut control = control(1_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let first = LeaseView { spent: BudgetMicros(150), ..grant(&mut control, 0, 1, at(20)) };
+    control.recover(&LeaseView { is_closed: true, ..lease(2, 400) }, at(20));
+    let unsettled = |control: &mut Control, now: TimeMs| {
+        turned_away(control, 1, 10, now);
+        control.wanted(now).first().map(|(_, wanted)| wanted.unsettled)
+    };
+    assert_eq!(unsettled(&mut control, at(40)), Some(BudgetMicros(400)), "an earlier process has closed one");
+    control.not_opened(1, 7, at(40));
+    let retired = vec![Retired { lease: first.id, bids: 1, left: BudgetMicros(0), at: at(60) }];
+    control.absorb(0, Report { retired, now: at(60), ..Report::default() }, at(60));
+    control.close(&[first.id]);
+    assert_eq!(unsettled(&mut control, at(400)), Some(first.amount + BudgetMicros(400)), "it may be closed");
+    control.not_opened(1, 7, at(400));
+    control.closed(&[first]);
+    control.paid(&[LeaseId::new(ShardIndex(0), 2)]);
+    assert_eq!(unsettled(&mut control, at(800)), Some(first.amount - BudgetMicros(150)), "the rest is held");
+    control.not_opened(1, 7, at(800));
+    control.not_settled(first.id);
+    assert_eq!(control.closing(), [first.id], "it is asked for again");
+    assert_eq!(unsettled(&mut control, at(1_200)), Some(BudgetMicros::ZERO), "its hold was given back");
 }

@@ -284,8 +284,13 @@ impl Tracked {
         }
     }
 
-    /// What is to be leased for which worker.
-    pub fn wanted(&mut self, settings: ControlSettings, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
+    /// What is to be leased for which worker, where the ledger may hold so much of closed leases.
+    pub fn wanted(
+        &mut self,
+        settings: ControlSettings,
+        unsettled: BudgetMicros,
+        now: TimeMs,
+    ) -> Vec<(u16, LeaseWanted)> {
         let is_refused = self.refused.is_some_and(|(_, at)| now.0 < at.0 + REFUSED_MS);
         let plan = &self.view.plan;
         if self.view.is_ended || plan.paused || is_refused || plan.flight_at(now).is_none() {
@@ -295,7 +300,7 @@ impl Tracked {
         let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
         // What is left is not all given to the first who asks.
         let Spending { spent, exposed, unreleased, .. } = self.view.spending;
-        let left = self.view.plan.budget_micros.left_behind(spent + exposed + unreleased).0;
+        let left = self.view.plan.budget_micros.left_behind(spent + exposed + unreleased).left_behind(unsettled).0;
         let left = self.available.map_or(left, |available| left.min(available.0));
         let share = (left / u64::from(settings.workers) / 2).max(price);
         let mut wanted = Vec::new();
@@ -321,7 +326,7 @@ impl Tracked {
             }
             on_worker.is_asked = true;
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
-            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, day }));
+            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, unsettled, day }));
         }
         wanted
     }

@@ -107,6 +107,8 @@ pub struct LeaseWanted {
     pub amount: BudgetMicros,
     /// Not less than that.
     pub least: BudgetMicros,
+    /// What the ledger may still hold of closed leases of the campaign: it has not taken their settlements yet.
+    pub unsettled: BudgetMicros,
     /// The day of the campaign's zone: days since 1970.
     pub day: i32,
 }

@@ -71,7 +71,13 @@ impl Driven {
     }
 
     fn open(&mut self, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
-        let wanted = LeaseWanted { campaign, amount: BudgetMicros(amount), least: BudgetMicros(1), day };
+        self.open_beside(0, campaign, amount, day)
+    }
+
+    /// Where the ledger may hold so much of closed leases.
+    fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
+        let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
+        let wanted = LeaseWanted { campaign, amount, least, unsettled, day };
         let Outcome::Opened(opened) = self.ask(Command::Open { wanted: vec![wanted] }) else { panic!("it was opened") };
         opened[0]
     }
@@ -229,7 +235,9 @@ fn what_returns_of_a_lease_is_leased_again_when_the_ledger_holds_it_no_more() {
     assert_eq!(driven.open(1, 300, 0).map(|lease| lease.amount.0), Ok(200));
     assert_eq!(driven.open(1, 300, 0), Err(NoLease::Unreleased));
     driven.ask(Command::Close { leases: vec![lease] });
-    assert_eq!(driven.open(1, 1_000, 0).map(|lease| lease.amount.0), Ok(760));
+    assert_eq!(driven.open_beside(760, 1, 1_000, 0), Err(NoLease::Unreleased), "the ledger was not told");
+    assert_eq!(driven.open_beside(700, 1, 1_000, 0).map(|lease| lease.amount.0), Ok(60));
+    assert_eq!(driven.open(1, 1_000, 0).map(|lease| lease.amount.0), Ok(700));
     assert_eq!(driven.open(1, 1, 0), Err(NoLease::BudgetUsed));
 }
 
@@ -246,6 +254,24 @@ fn records_that_lease_what_the_ledger_holds_are_read() {
     assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
     driven.state.assert_sound();
     assert_eq!(driven.restarted(), driven.state);
+}
+
+/// However often the most that there can be is leased and returns.
+#[test]
+fn what_is_held_adds_up_in_any_record() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(u64::MAX));
+    let half = 1 << 63;
+    let lease = driven.open(1, half, 0).expect("there is money").id;
+    driven.retire(lease, half);
+    let opened = |amount| {
+        let leases = vec![Opened { campaign: 1, amount: BudgetMicros(amount), day: 0 }];
+        Event { at: TimeMs(10), what: What::Opened { first: 2, leases } }
+    };
+    let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
+    assert!(driven.state.apply_checked(&opened(half), at).is_err());
+    assert_eq!(driven.state.apply_checked(&opened(half - 1), at), Ok(()));
+    driven.state.assert_sound();
 }
 
 #[test]

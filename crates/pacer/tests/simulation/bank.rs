@@ -28,6 +28,8 @@ pub struct Bank {
     over: BTreeMap<HoldId, u64>,
     /// Their nodes and leases, in the order in which they were settled.
     settled: Vec<(usize, LeaseId)>,
+    /// It settles nothing: the accounts of what is spent are frozen.
+    refuses: bool,
 }
 
 impl Bank {
@@ -61,6 +63,11 @@ impl Bank {
         self.settled[behind..].iter().filter(move |(of, _)| *of == node).map(|(_, lease)| *lease)
     }
 
+    /// From now on, it settles nothing, or everything again.
+    pub fn refuse(&mut self, refuses: bool) {
+        self.refuses = refuses;
+    }
+
     /// Holds money.
     pub fn hold(&mut self, node: usize, money: &Money) -> Held {
         let id = money.hold_id(number(node));
@@ -80,10 +87,13 @@ impl Bank {
     pub fn settle(&mut self, node: usize, settlement: &Settlement) -> Settled {
         let (id, spent) = (settlement.money.hold_id(number(node)), settlement.spent.0);
         if let Some(paid) = self.over.get(&id) {
-            return if *paid == spent { Settled::Done } else { Settled::Refused("hold_posted".to_owned()) };
+            return if *paid == spent { Settled::Done } else { Settled::Otherwise };
+        }
+        if self.refuses {
+            return Settled::Refused("account_frozen".to_owned());
         }
         let Some(Hold { lease, account, spend, amount, .. }) = self.holds.remove(&id) else {
-            return if spent == 0 { Settled::Nothing } else { Settled::Refused("hold_not_found".to_owned()) };
+            return if spent == 0 { Settled::Nothing } else { Settled::NotHeld("hold_not_found".to_owned()) };
         };
         assert!(spent <= amount, "a lease spends no more than is held");
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;

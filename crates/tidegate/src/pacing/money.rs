@@ -98,9 +98,13 @@ fn held(decided: Decided) -> Held {
     }
 }
 
+/// Why a ledger holds nothing under an id: nothing was held, or it is free already.
+const NOT_HELD: [&str; 3] = ["hold_not_found", "hold_voided", "hold_expired"];
+
 fn posted(decided: Decided) -> Settled {
     match decided {
         Ok(()) => Settled::Done,
+        Err(Refused { code, .. }) if NOT_HELD.contains(&&*code) => Settled::NotHeld(code),
         // The same amount would be none.
         Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
         Err(Refused { code, .. }) => Settled::Refused(code),
@@ -110,10 +114,7 @@ fn posted(decided: Decided) -> Settled {
 fn voided(decided: Decided) -> Settled {
     match decided {
         Ok(()) => Settled::Done,
-        // It was never held, or is free already.
-        Err(Refused { code, .. }) if ["hold_not_found", "hold_voided", "hold_expired"].contains(&&*code) => {
-            Settled::Nothing
-        }
+        Err(Refused { code, .. }) if NOT_HELD.contains(&&*code) => Settled::Nothing,
         Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
         Err(Refused { code, .. }) => Settled::Refused(code),
     }

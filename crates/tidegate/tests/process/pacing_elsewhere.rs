@@ -25,8 +25,12 @@ fn settings_of(folder: &Path, name: &str, sections: String) -> Settings {
 
 /// The server that has the ledger.
 fn ledger(folder: &Path, binary: SocketAddr) -> Settings {
-    let grants = "[\"debit:campaign:*\", \"credit:spend:*\", \"holds:settle\"]";
-    let service = format!("[[service]]\nname = \"pacers\"\ntoken = \"{TOKEN}\"\ngrants = {grants}\n");
+    ledger_granting(folder, binary, &["debit:campaign:*", "credit:spend:*", "holds:settle"])
+}
+
+/// One that lets pacers do no more than this.
+fn ledger_granting(folder: &Path, binary: SocketAddr, grants: &[&str]) -> Settings {
+    let service = format!("[[service]]\nname = \"pacers\"\ntoken = \"{TOKEN}\"\ngrants = {grants:?}\n");
     Settings { binary: binary.to_string(), ..settings_of(folder, "ledger", service) }
 }
 
@@ -137,10 +141,8 @@ fn a_wrong_token_and_an_account_that_is_not_there_are_said() {
 fn an_account_that_the_token_may_not_use_stops_its_own_campaign_alone() {
     let folder = folder();
     let address = free_address();
-    let grants = "[\"debit:campaign:shoes\", \"credit:spend:*\", \"holds:settle\"]";
-    let service = format!("[[service]]\nname = \"pacers\"\ntoken = \"{TOKEN}\"\ngrants = {grants}\n");
-    let bank =
-        Server::start(&Settings { binary: address.to_string(), ..settings_of(folder.path(), "ledger", service) });
+    let grants = ["debit:campaign:shoes", "credit:spend:*", "holds:settle"];
+    let bank = Server::start(&ledger_granting(folder.path(), address, &grants));
     let mut money = connect(&bank);
     ["shoes", "hats", "coats"].into_iter().for_each(|campaign| fund(&mut money, campaign, FUNDS));
     let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
@@ -158,6 +160,42 @@ fn an_account_that_the_token_may_not_use_stops_its_own_campaign_alone() {
         others.iter().for_each(|number| drop(no_bid(&mut http, *number)));
         (balance(&mut money, "spend:shoes").0 == PRICE && balance(&mut money, "campaign:shoes").1 == 0).then_some(())
     });
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// What the ledger does not settle stays held, and is within the budget. When an operator gives it back, bids go on.
+#[test]
+fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
+    let folder = folder();
+    let address = free_address();
+    let may_not_settle = ["debit:campaign:*", "credit:spend:*"];
+    let mut bank = Server::start(&ledger_granting(folder.path(), address, &may_not_settle));
+    let mut money = connect(&bank);
+    fund(&mut money, "shoes", 100 * FUNDS);
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({"budget_micros": FUNDS}));
+    wait_for("all that the budget has was leased, and is closed", || {
+        let answer = ok(http.post("/v1/bids", &json!({"requests": [{"id": 7, "campaign": number}]})));
+        let offered = &answer["bids"][0];
+        if offered["token"].is_string() {
+            assert_eq!(win(&mut http, offered, 1), "taken");
+        }
+        let view = campaign(&mut http, "shoes");
+        let is_closed = view["exposed_micros"] == 0 && view["unreleased_micros"] == 0;
+        (is_closed && view["pace"]["stopped"] == "leases_unreleased").then_some(())
+    });
+    let (funds, held) = balance(&mut money, "campaign:shoes");
+    assert!(funds == 100 * FUNDS && held > 0 && held <= FUNDS, "{held} is held, and {funds} there");
+    server.says("this token may not post holds");
+    for hold in ok(money.get("/v1/accounts/campaign:shoes/holds"))["holds"].as_array().expect("a list") {
+        let id = hold["id"].as_str().expect("an id");
+        ok(money.post(&format!("/v1/holds/{id}/void"), &json!({})));
+    }
+    bank.kill();
+    bank = Server::start(&ledger(folder.path(), address));
+    server.says("of which it holds nothing");
+    bid(&mut http, number);
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }
 

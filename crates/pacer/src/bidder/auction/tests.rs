@@ -1,7 +1,7 @@
 //! Who bids in an auction, as cases.
 
 use super::*;
-use crate::bidder::{Aim, Grant, Throttled, Update};
+use crate::bidder::{Aim, Grant, LeaseChange, Throttled, Update};
 use crate::frequency::FrequencyTable;
 use crate::machine::LeaseId;
 use crate::openrtb::tests::{impression, plan, request};
@@ -36,9 +36,8 @@ fn with(aims: Vec<Aim>, amount: u64) -> Bidder {
     };
     bidder.update(&Update {
         throttles: numbers.clone().map(|campaign| Throttled { campaign, share: 1.0, shade: 1.0 }).collect(),
-        grants: numbers.clone().map(grant).collect(),
+        leases: numbers.clone().map(grant).map(LeaseChange::Grant).collect(),
         aims: numbers.zip(aims).map(|(number, aim)| (number, Some(Arc::new(aim)))).collect(),
-        revoked: Vec::new(),
     });
     bidder
 }
@@ -174,7 +173,7 @@ fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
         let (lease, amount, until) = (LeaseId(9_000), BudgetMicros(1_000), TimeMs(NOW.0 + 1_000_000));
         Grant { campaign, lease, amount, opened: NOW, until }
     };
-    bidder.update(&Update { grants: vec![grant(7)], ..Update::default() });
+    bidder.update(&Update { leases: vec![LeaseChange::Grant(grant(7))], ..Update::default() });
     assert_eq!(told(&bidder.auction(&request())), [(0, 7, 200)]);
     // Another plan, the end, and a clock that is set back.
     bidder.update(&Update { aims: vec![(8, Some(Arc::new(long(300)))), (9, None)], ..Update::default() });
