@@ -36,7 +36,7 @@ use crate::units::BudgetMicros;
 
 pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
-pub use leases::{Money, Settlement};
+pub use leases::{Money, Settlement, lease_of};
 pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Known, Leases, Stage};
@@ -246,6 +246,11 @@ impl Control {
         update.throttles.extend(later.throttles);
         update.leases.extend(later.leases);
         self.updates[usize::from(worker)] = update;
+    }
+
+    /// The accounts of campaigns, each once.
+    pub fn accounts(&self) -> BTreeSet<Box<str>> {
+        self.campaigns.values().map(|tracked| tracked.view.plan.account.clone()).collect()
     }
 
     /// Campaigns for which requests come, or that have leases.

@@ -84,6 +84,10 @@ pub trait Treasury {
     /// Holds money, each under an id that follows from its lease. In the order of what was asked.
     fn hold(&self, money: Vec<Money>) -> impl Future<Output = Vec<Held>>;
 
+    /// Of which leases of this pacer the ledger holds money of an account, for sure: none, where another pacer may have
+    /// leases that cannot be told apart from those of this one.
+    fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
+
     /// Pays what was spent and gives back the rest. In the order of what was asked.
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
 }
@@ -204,6 +208,38 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             let mut control = self.control.borrow_mut();
             leases.iter().for_each(|lease| control.recover(lease, self.now.get()));
         }
+    }
+
+    /// Gives back what the ledger holds for leases that nobody knows of: its log has more than that of the campaigns,
+    /// behind a restore for instance. Behind the recovery, while all else goes on. If the ledger does not say it, or
+    /// not whether it is done, this is to be asked for again.
+    pub async fn give_back_strays(&self) -> Result<(), String> {
+        let accounts = self.control.borrow().accounts();
+        for account in accounts {
+            let held = self.treasury.held_of(&account).await?;
+            let strays = self.control.borrow().strays(held);
+            for strays in strays.chunks(LEASES_AT_ONCE) {
+                let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
+                let settled = self.treasury.settle(strays.iter().map(settlement).collect()).await;
+                if let Some(Settled::Unknown(why)) =
+                    settled.iter().find(|settled| matches!(settled, Settled::Unknown(_)))
+                {
+                    return Err(why.clone());
+                }
+                let done = strays.iter().zip(settled).filter(|(_, settled)| *settled == Settled::Done);
+                let amounts = done.map(|(money, _)| money.amount);
+                let (leases, amount) = amounts.fold((0, BudgetMicros::ZERO), |(n, sum), next| (n + 1, sum + next));
+                if leases > 0 {
+                    tracing::warn!(
+                        account = &*account,
+                        leases,
+                        amount = %amount,
+                        "the ledger held money for leases that the older log of campaigns does not have: given back"
+                    );
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Tells bidders what has changed, and hears from them.

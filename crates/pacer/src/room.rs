@@ -37,6 +37,8 @@ const ROUND: Duration = Duration::from_millis(20);
 const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
+/// After this, money of unknown leases is looked for again.
+const STRAYS_AGAIN: Duration = Duration::from_secs(5);
 
 /// What the pacer's thread and its doors share.
 #[derive(Clone)]
@@ -325,6 +327,12 @@ async fn keep<S, B, T>(
                 keeper.move_money().await;
             }
         };
+        let strays = async {
+            while let Err(why) = keeper.give_back_strays().await {
+                tracing::debug!(why, "what the ledger holds for leases that nobody knows of is not known");
+                tokio::time::sleep(STRAYS_AGAIN).await;
+            }
+        };
         let saving = async {
             let mut tick = every(SAVE);
             // The first one is at once.
@@ -336,7 +344,7 @@ async fn keep<S, B, T>(
                 written.await.expect("to write a file does not panic");
             }
         };
-        tokio::join!(rounds, money, saving)
+        tokio::join!(rounds, money, saving, strays)
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}

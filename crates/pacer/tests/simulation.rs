@@ -186,6 +186,12 @@ impl Treasury for Reach {
         money.iter().map(hold).collect()
     }
 
+    async fn held_of(&self, account: &str) -> Result<Vec<Money>, String> {
+        let (is_done, is_heard) = self.fate();
+        let held = self.0.bank.borrow().held_of(self.0.node, account);
+        (is_done && is_heard).then_some(held).ok_or_else(|| "no answer".to_owned())
+    }
+
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {
         let settle = |settlement: &Settlement| {
             let (is_done, is_heard) = self.fate();
@@ -353,6 +359,10 @@ impl Node {
         let settled = self.world.bank.borrow().settled();
         run(self.keeper.round());
         run(self.keeper.move_money());
+        if chance.in_100(5) {
+            // Without an answer, it is asked for again, as by chance here.
+            let _ = run(self.keeper.give_back_strays());
+        }
         self.check(settled)
     }
 
@@ -582,6 +592,28 @@ fn simulate_all(nodes: usize, seeds: Range<u64>) {
 #[test]
 fn no_campaign_spends_more_than_it_has_in_any_seed() {
     simulate_all(1, seeds());
+}
+
+/// Of a log that is gone.
+#[test]
+fn money_that_is_held_for_leases_that_nobody_knows_is_given_back() {
+    let chance = Rc::new(Chance(Cell::new(7)));
+    let bank: Rc<RefCell<Bank>> = Rc::default();
+    bank.borrow_mut().fund("campaign:0", 1_000);
+    let node = Node::new(0, 7, chance, bank.clone());
+    node.world.lost.set(50);
+    let stray = |node: usize| {
+        let (lease, opened, amount) = (LeaseId::new(ShardIndex(0), 900), TimeMs(BEGIN), BudgetMicros(300));
+        let money = Money { lease, opened, account: "campaign:0".into(), spend: "spend:0".into(), amount };
+        assert_eq!(bank.borrow_mut().hold(node, &money), Held::Done);
+    };
+    (0..2).for_each(stray);
+    while run(node.keeper.give_back_strays()).is_err() {}
+    assert_eq!(
+        (bank.borrow().held("campaign:0"), bank.borrow().balance("campaign:0")),
+        (300, 1_000),
+        "of another node"
+    );
 }
 
 #[test]

@@ -1,7 +1,14 @@
 //! The simulator finds what it was made to find: each planted bug by some seed out of a bounded range, by the promise
 //! that it breaks, on each store where it can occur, while the same seeds hold without it.
+//!
+//! Seeds that have found a bug before (`planted_bugs/found_by.rs`) are tried first. Where they find it no more, because
+//! what a seed does has changed, all seeds of the range are tried, which takes minutes, and what to write there is
+//! printed (`--nocapture`).
 
-use std::collections::BTreeMap;
+#[path = "planted_bugs/found_by.rs"]
+mod found_by;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tidegate_planted::{Bug, plant};
@@ -37,11 +44,11 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(
     seeds: Range<u64>,
     promises: &[&str],
 ) {
-    is_found_by(run_on::<W>, bug, (store, seeds), promises);
+    is_found_by((<W as Workload<LocalStore>>::NAME, run_on::<W>), bug, (store, seeds), promises);
 }
 
 fn is_found_by(
-    run_on: fn(StoreName, u64, u64, bool) -> Run,
+    (workload, run_on): (&str, fn(StoreName, u64, u64, bool) -> Run),
     bug: Bug,
     (store, seeds): (StoreName, Range<u64>),
     promises: &[&str],
@@ -49,7 +56,9 @@ fn is_found_by(
     hush_panics_in_runs();
     plant(Some(bug));
     let mut broken: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
-    for seed in seeds.clone() {
+    let tried_first = found_by::seeds(workload, bug, store);
+    let others = seeds.clone().filter(|seed| !tried_first.contains(seed));
+    for seed in tried_first.iter().copied().chain(others) {
         if let Some(Violation { property, detail }) = run_on(store, seed, TICKS, false).violation {
             let detail = detail.chars().take(160).collect();
             broken.entry(property).or_insert((0, seed, detail)).0 += 1;
@@ -59,6 +68,11 @@ fn is_found_by(
         }
     }
     plant(None);
+    let found: BTreeSet<u64> =
+        promises.iter().filter_map(|promise| broken.get(promise)).map(|(_, seed, _)| *seed).collect();
+    if !found.iter().eq(tried_first) {
+        println!("found_by: (\"{workload}\", Bug::{bug:?}, {store:?}, &{:?}),", Vec::from_iter(&found));
+    }
     for (promise, (seen, first, detail)) in &broken {
         println!("{bug:?} on {store:?}: {seen} of {seeds:?}, first {first}: {promise}: {detail}");
     }
@@ -507,6 +521,6 @@ fn a_message_that_arrives_twice_is_found() {
 
 fn is_found_between_nodes(bug: Bug, promises: &[&str]) {
     for store in STORES {
-        is_found_by(links::run_on, bug, (store, SEEDS), promises);
+        is_found_by((links::NAME, links::run_on), bug, (store, SEEDS), promises);
     }
 }

@@ -7,7 +7,7 @@ use tidegate_sim::links;
 use tidegate_sim::queue::QueueClients;
 
 /// How many seeds a test run tries; `TIDEGATE_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 300;
 
 fn seeds() -> u64 {
     std::env::var("TIDEGATE_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)

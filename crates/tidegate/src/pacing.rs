@@ -32,7 +32,7 @@ pub(crate) use elsewhere::PacingLedgerKeys;
 
 use elsewhere::{Elsewhere, ledger_elsewhere};
 use here::Here;
-use money::{Decided, HoldOf, Ledger, LedgerMoney};
+use money::{Decided, HoldOf, Ledger, LedgerMoney, OpenHold};
 
 /// Adds the pacer to a server.
 pub struct Pacing;
@@ -147,6 +147,13 @@ impl Ledger for AnyLedger {
         match self {
             AnyLedger::Here(ledger) => ledger.void(ids).await,
             AnyLedger::Elsewhere(ledger) => ledger.void(ids).await,
+        }
+    }
+
+    async fn own(&self, account: &str) -> Result<Vec<OpenHold>, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.own(account).await,
+            AnyLedger::Elsewhere(ledger) => ledger.own(account).await,
         }
     }
 }

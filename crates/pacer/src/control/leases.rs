@@ -152,6 +152,9 @@ impl Stage {
     }
 }
 
+/// Those of an ULID.
+const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
 /// Money of a lease that is to be held in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Money {
@@ -171,10 +174,17 @@ impl Money {
     /// The id of its hold: a ULID of the time at which the lease was opened, of `node`, and of the lease. An id with
     /// time in it is found without a look at old ones. Nodes whose holds share a space of ids have different numbers.
     pub fn hold_id(&self, node: u16) -> Box<str> {
-        const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
         let bits = u128::from(self.opened.0) << 80 | u128::from(node) << 64 | u128::from(self.lease.0);
         (0..26).rev().map(|digit| char::from(DIGITS[(bits >> (5 * digit)) as usize & 31])).collect::<String>().into()
     }
+}
+
+/// Of which lease a hold is, by its id: when that was opened, for which node, and its id. `None` if it is of none.
+pub fn lease_of(hold_id: &str) -> Option<(TimeMs, u16, LeaseId)> {
+    let (26, Some('0'..='7')) = (hold_id.len(), hold_id.chars().next()) else { return None };
+    let digit = |byte: u8| DIGITS.iter().position(|digit| *digit == byte);
+    let bits = hold_id.bytes().try_fold(0_u128, |bits, byte| Some(bits << 5 | digit(byte)? as u128))?;
+    Some((TimeMs((bits >> 80) as u64), (bits >> 64) as u16, LeaseId(bits as u64)))
 }
 
 /// What the ledger is to be told of a lease that is closed.
@@ -368,6 +378,13 @@ impl Control {
     /// How many leases are not settled.
     pub fn leases(&self) -> usize {
         self.leases.all.len()
+    }
+
+    /// Of an account of which the ledger holds money for these leases, those that nobody knows: the log of campaigns is
+    /// older than the ledger. A lease that is opened now is known before its money is held.
+    pub fn strays(&self, held: Vec<Money>) -> Vec<Money> {
+        let is_known = |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.opened == money.opened);
+        held.into_iter().filter(|money| !is_known(money)).collect()
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {

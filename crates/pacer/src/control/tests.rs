@@ -433,3 +433,21 @@ fn money_of_a_lease_that_the_ledger_does_not_settle_is_not_leased_again() {
     assert_eq!(control.closing(), [first.id], "it is asked for again");
     assert_eq!(unsettled(&mut control, at(1_200)), Some(BudgetMicros::ZERO), "its hold was given back");
 }
+
+#[test]
+fn a_lease_is_found_by_the_id_of_its_hold() {
+    let mut control = control(10_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let opened = grant(&mut control, 0, 1, at(20));
+    let settlement = control.settlement(&opened).expect("it is known");
+    let id = settlement.money.hold_id(0xABCD);
+    assert_eq!(lease_of(&id), Some((opened.opened, 0xABCD, opened.id)));
+    for other in
+        ["", "vote-1", "01M8K7H2X31FJG00000000000", "01M8K7H2X31FJG0000000000001", "01m8k7h2x31fjg000000000001"]
+    {
+        assert_eq!(lease_of(other), None, "{other}");
+    }
+    assert_eq!(lease_of("8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), None, "it has more than 128 bits");
+    let of_another_log = Money { opened: at(21), ..settlement.money.clone() };
+    assert_eq!(control.strays(vec![settlement.money, of_another_log.clone()]), [of_another_log]);
+}

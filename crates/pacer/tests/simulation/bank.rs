@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_pacer::control::{Money, Settlement};
+use tidegate_pacer::control::{Money, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, Settled};
 use tidegate_pacer::machine::LeaseId;
 use tidegate_pacer::units::BudgetMicros;
@@ -51,6 +51,17 @@ impl Bank {
     /// The leases of a node whose money is held.
     pub fn leases(&self, node: usize) -> BTreeSet<LeaseId> {
         self.holds.values().filter(|hold| hold.node == node).map(|hold| hold.lease).collect()
+    }
+
+    /// Of which leases of a node money of an account is held.
+    pub fn held_of(&self, node: usize, account: &str) -> Vec<Money> {
+        let of_it = |(id, hold): (&HoldId, &Hold)| {
+            let (opened, _, lease) = lease_of(id).expect("it was made of a lease");
+            let (spend, amount) = (hold.spend.clone(), BudgetMicros(hold.amount));
+            let is_of_it = hold.node == node && *hold.account == *account;
+            is_of_it.then_some(Money { lease, opened, account: account.into(), spend, amount })
+        };
+        self.holds.iter().filter_map(of_it).collect()
     }
 
     /// How many holds were settled.

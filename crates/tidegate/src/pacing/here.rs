@@ -2,13 +2,15 @@
 
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_ledger::router::Router;
-use tidegate_machines::ledger::{IdSpace, Outcome, Refusal};
+use tidegate_machines::ledger::{HoldView, IdSpace, Outcome, Refusal};
 use tidegate_runtime::pump::EdgeHandle;
 
-use super::money::{Decided, HOLD_MS, HoldOf, Ledger, Refused};
+use super::money::{Decided, HOLD_MS, HoldOf, Ledger, OpenHold, Refused};
 
 /// The id space of the holds. The configuration gives no service one that begins so.
 const ID_SPACE: &str = "tidegate.pacer";
+/// Holds that are asked for at once.
+const PAGE: u32 = 1_000;
 
 /// The ledger of this server.
 pub struct Here(pub EdgeHandle<Router>);
@@ -47,6 +49,29 @@ impl Ledger for Here {
 
     async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
         self.ask(Request::VoidHolds(ids.to_vec())).await
+    }
+
+    /// The id space is this pacer's alone.
+    async fn own(&self, account: &str) -> Result<Vec<OpenHold>, String> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let request = Request::ListHolds { account: account.into(), after, limit: PAGE };
+            let (holds, next) = match self.0.ask(request.into()).await {
+                Ok(Reply::Holds { holds, next }) => (holds, next),
+                Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(Vec::new()),
+                Ok(other) => return Err(format!("{other:?}")),
+                Err(unasked) => return Err(format!("{unasked:?}")),
+            };
+            for HoldView { id, credit, amount, .. } in holds {
+                if let (ID_SPACE, id) = IdSpace::split(&id) {
+                    all.push(OpenHold { id: id.into(), credit, amount });
+                }
+            }
+            if next.is_none() {
+                return Ok(all);
+            }
+            after = next;
+        }
     }
 }
 

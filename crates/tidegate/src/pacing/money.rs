@@ -1,6 +1,6 @@
 //! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
 
-use tidegate_pacer::control::{Money, Settlement};
+use tidegate_pacer::control::{Money, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
 
@@ -31,6 +31,19 @@ pub trait Ledger {
 
     /// Gives back holds.
     fn void(&self, ids: &[Box<str>]) -> impl Future<Output = Result<Vec<Decided>, String>>;
+
+    /// Open holds of an account that nobody but this pacer has placed.
+    fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
+}
+
+/// A hold that is open.
+pub struct OpenHold {
+    /// Its id.
+    pub id: Box<str>,
+    /// Where a post goes.
+    pub credit: Box<str>,
+    /// How much.
+    pub amount: u64,
 }
 
 /// A hold of a lease's money.
@@ -56,6 +69,15 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
             Ok(decided) => decided.into_iter().map(held).collect(),
             Err(why) => vec![Held::Unknown(why); money.len()],
         }
+    }
+
+    async fn held_of(&self, account: &str) -> Result<Vec<Money>, String> {
+        let of_lease = |OpenHold { id, credit, amount }| {
+            let (opened, node, lease) = lease_of(&id)?;
+            let (account, spend) = (account.into(), credit);
+            (node == self.node).then_some(Money { lease, opened, account, spend, amount: BudgetMicros(amount) })
+        };
+        Ok(self.ledger.own(account).await?.into_iter().filter_map(of_lease).collect())
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {

@@ -12,6 +12,7 @@ use crate::http::Http;
 use crate::pacing_client::refused;
 use crate::proxied::connack;
 use crate::services::{ok, over, said};
+use crate::timeline::copy;
 use crate::votes::connect_as;
 use crate::{Server, Settings, audit, folder, wait_for};
 
@@ -455,5 +456,37 @@ fn what_was_learned_of_a_day_survives_a_restart_and_a_kill_and_is_learned_anew_i
     }
     let server = Server::start(&settings);
     assert_eq!(ok(connect(&server).get("/v1/campaigns/shoes?curve=true"))["curve"], Value::Null);
+    assert!(server.terminate().status.success());
+}
+
+/// As behind a restore, whose ledger has a little more than its log of campaigns.
+#[test]
+fn money_that_is_held_for_leases_of_a_lost_log_is_given_back() {
+    let folder = folder();
+    let settings = settings(folder.path());
+    let logs = || {
+        let journal = std::fs::read_dir(settings.data.join("journal")).expect("there are logs").flatten();
+        journal.map(|log| log.path()).filter(|log| log.display().to_string().contains("campaigns"))
+    };
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    put(&mut http, "shoes", &json!({}));
+    assert!(server.terminate().status.success());
+    let kept = folder.path().join("kept");
+    logs().for_each(|log| copy(&log, &kept.join(log.file_name().expect("it has a name"))));
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let number = campaign(&mut http, "shoes")["number"].as_u64().expect("a number");
+    bid(&mut http, number);
+    assert!(balance(&mut http, "campaign:shoes").1 > 0);
+    server.kill();
+    for log in logs() {
+        std::fs::remove_dir_all(&log).expect("it is there");
+        copy(&kept.join(log.file_name().expect("it has a name")), &log);
+    }
+    let server = Server::start(&settings);
+    server.says("given back");
+    assert_eq!(balance(&mut connect(&server), "campaign:shoes"), (FUNDS, 0));
     assert!(server.terminate().status.success());
 }
