@@ -9,6 +9,7 @@ use tidegate_planted::{Bug, is_planted};
 use crate::archive::{self, Archive, Archived};
 use crate::disk::{Disk, DiskFile};
 use crate::family::Families;
+use crate::group::{GROUP_HEADER_BYTES, GroupHeader};
 use crate::limits::SHARDS_MAX;
 use crate::segment::{
     MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, offset_of, parse_segment_name,
@@ -227,6 +228,22 @@ impl<D: Disk> Folder<D> {
             return Err(damaged(format!("its header says that it begins at position {}", header.first.position)));
         }
         Ok((file, Ok(header.first)))
+    }
+
+    /// Opens a segment for reads of single records. Where the header has rotted, the first group says whose records
+    /// these are, and where: one bit there makes no record unreadable.
+    pub fn open_for_records(&self, first: Position) -> Result<D::File, JournalError> {
+        let (file, begins) = self.open_rotten(first)?;
+        match begins {
+            Err(rotten) if !self.begins_with_own_group(&file, first) => Err(rotten),
+            _ => Ok(file),
+        }
+    }
+
+    fn begins_with_own_group(&self, file: &D::File, first: Position) -> bool {
+        let mut bytes = [0; GROUP_HEADER_BYTES];
+        let got = read_up_to(file, &mut bytes, offset_of(first, first)).unwrap_or(0);
+        GroupHeader::decode(&bytes[..got]).is_ok_and(|group| group.log == self.log && group.base == first)
     }
 
     /// Whether a mark proves that the last segment, which begins at `begins`, has no groups: it stands where the first

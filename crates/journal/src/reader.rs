@@ -299,8 +299,8 @@ impl<F: DiskFile> OpenSegments<F> {
         if let Some((_, file)) = self.files.iter().rev().find(|(held, _)| *held == first) {
             return Ok(file.clone());
         }
-        // Where the header does not say whose records these are, a record's own checksum is not enough.
-        let file = Arc::new(folder.open_segment(first)?.0);
+        // Where nothing says whose records these are, a record's own checksum is not enough.
+        let file = Arc::new(folder.open_for_records(first)?);
         if self.files.len() == OPEN_SEGMENTS_MAX {
             self.files.pop_front();
         }

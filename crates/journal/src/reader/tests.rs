@@ -91,6 +91,21 @@ fn where_no_record_stands_is_said_why() {
 }
 
 #[test]
+fn a_rotten_header_makes_no_record_unreadable_whose_first_group_says_whose_it_is() {
+    let (disk, positions) = log_of(&[vec![1; 100], vec![2; 200]], LARGE);
+    let path = first_segment(&disk);
+    for offset in 0..crate::segment::SEGMENT_HEADER_BYTES as u64 {
+        assert!(disk.flip_bit(&path, offset, 3));
+        assert_eq!(read(&disk, positions[1]), Ok(vec![2; 200]), "a bit at {offset}");
+        assert!(disk.flip_bit(&path, offset, 3));
+    }
+    let first_group = offset_of(Cursor::START.position, Cursor::START.position);
+    assert!(disk.flip_bit(&path, 0, 3) && disk.flip_bit(&path, first_group + 9, 3));
+    let read = logs(&disk).reader(LOG).unwrap().read(positions[1], &mut Vec::new());
+    assert!(matches!(read, Err(JournalError::Damaged { .. })), "nothing says whose record it is: {read:?}");
+}
+
+#[test]
 fn one_reader_reads_from_any_number_of_segments() {
     let records: Vec<Vec<u8>> = (0..400).map(|number| vec![number as u8; 3_000]).collect();
     let (disk, positions) = log_of(&records, Options::small(16 * 1024));

@@ -57,7 +57,7 @@ fn all_rotten(disk: &FakeDisk) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_bit_that_rots_in_the_header_of_a_sealed_segment_refuses_reads_of_that_segment_only() {
+fn a_bit_that_rots_in_the_header_of_a_sealed_segment_is_named_and_refuses_no_read() {
     let (disk, segments) = long_log();
     let record = |first: Position| Position(first.0 + GROUP_HEADER_BYTES as u64);
     for nth in [0, 1, segments.len() - 2] {
@@ -71,10 +71,8 @@ fn a_bit_that_rots_in_the_header_of_a_sealed_segment_refuses_reads_of_that_segme
             let reader = logs(&disk).reader(LOG).unwrap();
             for first in &segments {
                 let read = reader.read(record(*first), &mut Vec::new());
-                assert_eq!(read.is_ok(), *first != rotten, "{first}: {read:?}");
+                assert!(read.is_ok(), "{first} with byte {offset} of {rotten} rotten: {read:?}");
             }
-            let refused = reader.read(record(rotten), &mut Vec::new()).unwrap_err();
-            assert!(matches!(refused, JournalError::Damaged { .. }), "{refused}");
             disk.flip_bit(&path(rotten), offset, (offset % 8) as u8);
             assert_eq!((open(&disk).0.damaged, all_rotten(&disk)), (vec![], vec![]), "put right again");
         }
