@@ -9,6 +9,7 @@
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidegate_pacer::family::{CampaignRequest, shard_of};
+use tidegate_pacer::limits::BY_BYTES_MAX;
 use tidegate_pacer::machine::{self, Command, Outcome, Refusal};
 use tidegate_pacer::plan::{Fault, Plan, PlanRules};
 use tidegate_shard::Unavailable;
@@ -44,6 +45,8 @@ pub struct Change {
     id: Box<str>,
     /// `None`: it ends.
     plan: Option<Box<Plan>>,
+    /// Its sender.
+    by: Box<str>,
 }
 
 /// A campaign, and what is wanted of it.
@@ -112,13 +115,13 @@ impl Change {
         for other in [of_account, of_spend].into_iter().filter(|name| *name != &*id) {
             check_right(caller, Action::Write, other)?;
         }
-        Ok(Change { id, plan: Some(Box::new(plan)) })
+        Ok(Change { id, plan: Some(Box::new(plan)), by: name_of(caller) })
     }
 
     /// The campaign is to end.
     pub fn end(caller: &Identity, id: Box<str>) -> Result<Change, Problem> {
         check_right(caller, Action::Write, &id)?;
-        Ok(Change { id, plan: None })
+        Ok(Change { id, plan: None, by: name_of(caller) })
     }
 
     /// Reads `{"id", "plan"}`.
@@ -135,10 +138,10 @@ impl Change {
 
     /// What is asked, of one of so many shards.
     pub fn request(&self, shards: u16) -> CampaignRequest {
-        let (id, shard) = (self.id.clone(), shard_of(&self.id, shards));
+        let (id, by, shard) = (self.id.clone(), self.by.clone(), shard_of(&self.id, shards));
         let command = match &self.plan {
-            Some(plan) => Command::Put { id, plan: plan.clone() },
-            None => Command::Delete { id },
+            Some(plan) => Command::Put { id, plan: plan.clone(), by },
+            None => Command::Delete { id, by },
         };
         CampaignRequest { shard, command }
     }
@@ -170,6 +173,13 @@ impl Changed {
         };
         body.expect("ids and numbers can be written")
     }
+}
+
+/// As whom a change names its caller: the first bytes of the name, whole characters.
+fn name_of(caller: &Identity) -> Box<str> {
+    let name = caller.name();
+    let end = (0..=name.len().min(BY_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));
+    name[..end.expect("a text begins at a boundary")].into()
 }
 
 /// Why a shard refuses.

@@ -169,6 +169,14 @@ pub struct CampaignBody {
     number: u32,
     /// What is wanted of it.
     plan: PlanBody,
+    /// Who has changed it last: the name of the user or service; absent where that was not written yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String, example = "planner")]
+    changed_by: Option<Box<str>>,
+    /// When, in milliseconds since 1970; absent likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = u64)]
+    changed_ms: Option<u64>,
     /// It has ended; its last leases are not settled yet.
     ended: bool,
     /// What wins have cost, in micros.
@@ -288,11 +296,14 @@ impl From<&Live> for PaceBody {
 impl CampaignBody {
     /// Of a campaign, and how it is paced; with its day if that is wanted.
     pub fn new(view: CampaignView, live: Option<&Live>, with_curve: bool) -> CampaignBody {
-        let CampaignView { id, number, plan, is_ended, leases, spending, .. } = view;
+        let CampaignView { id, number, plan, last_change, is_ended, leases, spending, .. } = view;
+        let is_told = !last_change.by.is_empty();
         CampaignBody {
             id,
             number,
             plan: plan.into(),
+            changed_ms: is_told.then_some(last_change.at.0),
+            changed_by: is_told.then_some(last_change.by),
             ended: is_ended,
             spent_micros: spending.spent.0,
             exposed_micros: spending.exposed.0,

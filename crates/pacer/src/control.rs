@@ -88,6 +88,8 @@ pub struct Control {
     /// Up to which of them rounds have looked.
     looked_up_to: u32,
     leases: Leases,
+    /// Those for whose accounts nobody has looked for money of unknown leases yet.
+    unlooked: BTreeSet<u32>,
     /// For each worker.
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
@@ -110,6 +112,7 @@ impl Control {
             to_lease: BTreeSet::new(),
             looked_up_to: 0,
             leases: Leases::default(),
+            unlooked: BTreeSet::new(),
             updates,
             ended: BTreeSet::new(),
             counts: Counts::default(),
@@ -136,6 +139,9 @@ impl Control {
         }
         let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.id, &view.plan))) };
         let workers = self.settings.workers;
+        if !self.campaigns.contains_key(&number) {
+            self.unlooked.insert(number);
+        }
         let tracked = self.campaigns.entry(number, || Tracked::new(view.clone(), workers));
         let is_stopped = tracked.set(view);
         self.note(number);
@@ -248,9 +254,26 @@ impl Control {
         self.updates[usize::from(worker)] = update;
     }
 
-    /// The accounts of campaigns, each once.
-    pub fn accounts(&self) -> BTreeSet<Box<str>> {
-        self.campaigns.values().map(|tracked| tracked.view.plan.account.clone()).collect()
+    /// Campaigns for whose accounts nobody has looked for money of unknown leases yet, by account.
+    pub fn unlooked(&self) -> BTreeMap<Box<str>, Vec<u32>> {
+        let mut all: BTreeMap<Box<str>, Vec<u32>> = BTreeMap::new();
+        for number in &self.unlooked {
+            let account = self.campaigns[number].view.plan.account.clone();
+            all.entry(account).or_default().push(*number);
+        }
+        all
+    }
+
+    /// The account of these campaigns was looked at. What it holds later is of leases that are known.
+    pub fn looked(&mut self, campaigns: &[u32]) {
+        for number in campaigns {
+            self.unlooked.remove(number);
+        }
+    }
+
+    /// What the ledger may hold of closed leases.
+    pub fn unsettled(&self) -> BudgetMicros {
+        self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, held| sum + held)
     }
 
     /// Campaigns for which requests come, or that have leases.
@@ -265,6 +288,7 @@ impl Control {
         over.iter().for_each(|number| {
             self.ended.remove(number);
             self.campaigns.remove(number);
+            self.unlooked.remove(number);
             self.busy.remove(number);
             self.log.iter_mut().for_each(|log| log.forget(*number));
         });

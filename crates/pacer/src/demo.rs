@@ -36,6 +36,8 @@ const CAMPAIGNS: [(&str, &[(&str, i64)]); 7] = [
     ("adaptive_dual", &[("interval_s", 1)]),
     ("as_fast_as_possible", &[]),
 ];
+/// Who makes them.
+const BY: &str = "pacing.demo";
 /// What each may spend in a day.
 const BUDGET: BudgetMicros = BudgetMicros(5_000_000);
 const PRICE_MAX: PriceMicros = PriceMicros(2_000);
@@ -104,7 +106,7 @@ impl Demo {
             };
             flights.push(Flight { starts_ms: begins.0, ends_ms: ends.0 });
             let plan = Box::new(self.plan(name, parameters, before + BUDGET, flights));
-            match self.ask(shard, Command::Put { id: name.into(), plan }).await? {
+            match self.ask(shard, Command::Put { id: name.into(), plan, by: BY.into() }).await? {
                 Outcome::Put { number, .. } => numbers.push(number),
                 other => return Err(format!("{other:?}")),
             }

@@ -55,8 +55,9 @@ impl Commands for CampaignCommands {
         };
         size_of::<Command>()
             + match command {
-                Command::Put { id, plan } => id.len() + of_plan(plan),
-                Command::Delete { id } | Command::Read { id } | Command::List { after: id, .. } => id.len(),
+                Command::Put { id, plan, by } => id.len() + by.len() + of_plan(plan),
+                Command::Delete { id, by } => id.len() + by.len(),
+                Command::Read { id } | Command::List { after: id, .. } => id.len(),
                 Command::Forget { campaigns } | Command::Spending { campaigns } => campaigns.len() * 4,
                 Command::Open { wanted } => wanted.len() * size_of::<LeaseWanted>(),
                 Command::Win { wins } => wins.len() * size_of::<Win>(),

@@ -29,6 +29,10 @@ const PAGE: usize = 256;
 const SPENDING_MS: u64 = 200;
 /// Leases that are moved at once.
 const LEASES_AT_ONCE: usize = 1_024;
+/// After this, what goes on is said again.
+const TOLD_MS: u64 = 600_000;
+/// At most so many things are said until then.
+const TOLD_MAX: usize = 1_000;
 
 /// The shards of campaigns.
 pub trait Shards {
@@ -100,6 +104,8 @@ pub struct Unpaid {
     pub leases: u64,
     /// What was spent of them.
     pub spent: BudgetMicros,
+    /// What the ledger may hold beside that, also of leases of which nothing was spent.
+    pub held: BudgetMicros,
 }
 
 /// How all campaigns are, for the doors.
@@ -120,14 +126,21 @@ pub struct Keeper<S, B, T> {
     spending_asked: Cell<TimeMs>,
     /// Shards that may have opened leases of which nobody knows here: their answers did not come.
     unheard: RefCell<BTreeSet<ShardIndex>>,
-    /// What the log was told of last.
-    told: RefCell<BTreeSet<String>>,
+    /// What the log was told of lately.
+    told: RefCell<Told>,
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
     unpaid: Cell<Unpaid>,
     stopped: Cell<ByStopped>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
+}
+
+/// What the log was told of since a time.
+#[derive(Default)]
+struct Told {
+    since: TimeMs,
+    what: BTreeSet<String>,
 }
 
 /// Where the record of decisions goes, and who is told how many records there were, and how many were dropped.
@@ -211,31 +224,38 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     /// Gives back what the ledger holds for leases that nobody knows of: its log has more than that of the campaigns,
-    /// behind a restore for instance. Behind the recovery, while all else goes on. If the ledger does not say it, or
-    /// not whether it is done, this is to be asked for again.
-    pub async fn give_back_strays(&self) -> Result<(), String> {
-        let accounts = self.control.borrow().accounts();
-        for account in accounts {
-            let held = self.treasury.held_of(&account).await?;
-            let strays = self.control.borrow().strays(held);
-            for strays in strays.chunks(LEASES_AT_ONCE) {
-                let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
-                let settled = self.treasury.settle(strays.iter().map(settlement).collect()).await;
-                if let Some(Settled::Unknown(why)) =
-                    settled.iter().find(|settled| matches!(settled, Settled::Unknown(_)))
-                {
-                    return Err(why.clone());
-                }
-                let done = strays.iter().zip(settled).filter(|(_, settled)| *settled == Settled::Done);
-                let amounts = done.map(|(money, _)| money.amount);
-                let (leases, amount) = amounts.fold((0, BudgetMicros::ZERO), |(n, sum), next| (n + 1, sum + next));
-                if leases > 0 {
-                    tracing::warn!(
-                        account = &*account,
-                        leases,
-                        amount = %amount,
-                        "the ledger held money for leases that the older log of campaigns does not have: given back"
+    /// behind a restore for instance. Each account is looked at once, when a campaign of it is learned; one of which
+    /// the ledger does not say it is looked at again in the next call. It may go on beside all else.
+    pub async fn give_back_strays(&self) {
+        let unlooked = self.control.borrow().unlooked();
+        for (account, campaigns) in unlooked {
+            match self.give_back_strays_of(&account).await {
+                Ok(()) => self.control.borrow_mut().looked(&campaigns),
+                Err(why) => {
+                    self.tell(
+                        &format!("money that the ledger may hold of {account} for unknown leases stays held"),
+                        &why,
                     );
+                }
+            }
+        }
+    }
+
+    async fn give_back_strays_of(&self, account: &str) -> Result<(), String> {
+        let held = self.treasury.held_of(account).await?;
+        let strays = self.control.borrow().strays(held);
+        if let Some(first) = strays.first() {
+            let amount = strays.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
+            let (leases, opened) = (strays.len(), first.opened);
+            let what = format!("the ledger holds {amount} of {account} for {leases} leases that nobody knows of");
+            let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
+            self.tell(&format!("{what}: it is given back"), &why);
+        }
+        for strays in strays.chunks(LEASES_AT_ONCE) {
+            let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
+            for settled in self.treasury.settle(strays.iter().map(settlement).collect()).await {
+                if let Settled::Unknown(why) | Settled::Refused(why) = settled {
+                    return Err(why);
                 }
             }
         }
@@ -367,14 +387,15 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn open(&self) -> Result<(), String> {
-        let unheard = self.unheard.borrow().clone();
+        let (unheard, mut failed) = (self.unheard.borrow().clone(), Ok(()));
         for shard in unheard {
-            self.recover_leases(shard).await?;
-            self.unheard.borrow_mut().remove(&shard);
+            match self.recover_leases(shard).await {
+                Ok(()) => drop(self.unheard.borrow_mut().remove(&shard)),
+                Err(why) => failed = Err(why),
+            }
         }
         let now = self.now.get();
         let wanted = self.control.borrow_mut().wanted(now);
-        let mut failed = Ok(());
         for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
             for wanted in wanted.chunks(LEASES_AT_ONCE) {
                 let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
@@ -428,7 +449,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let is_away = held.iter().any(|held| matches!(held, Held::Unknown(_)));
         if self.ledger_away.replace(is_away) && !is_away {
             tracing::info!("the ledger holds money of campaigns again");
-            self.told.borrow_mut().clear();
+            self.told.borrow_mut().what.clear();
         }
     }
 
@@ -467,6 +488,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     async fn settle(&self) -> Result<(), String> {
         let mut unpaid = Unpaid::default();
         let settled = self.settle_over(&mut unpaid).await;
+        unpaid.held = self.control.borrow().unsettled();
         self.unpaid.set(unpaid);
         settled
     }
@@ -477,12 +499,18 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
         over.extend(self.control.borrow().due(now));
         over.extend(self.control.borrow().closing());
-        let over = Vec::from_iter(over);
+        let (over, mut failed) = (Vec::from_iter(over), Ok(()));
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
             for leases in leases.chunks(LEASES_AT_ONCE) {
                 self.control.borrow_mut().close(leases);
-                let closed = self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await?;
-                let Outcome::Closed(closed) = closed else { unreachable!("leases were to be closed") };
+                let closed = match self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await {
+                    Ok(Outcome::Closed(closed)) => closed,
+                    Ok(other) => unreachable!("leases were to be closed: {other:?}"),
+                    Err(why) => {
+                        failed = Err(why);
+                        continue;
+                    }
+                };
                 let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
                 let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
                 self.control.borrow_mut().closed(&closed);
@@ -491,7 +519,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 self.pay(&closed, unpaid).await;
             }
         }
-        Ok(())
+        failed
     }
 
     async fn pay(&self, closed: &[LeaseView], unpaid: &mut Unpaid) {
@@ -502,7 +530,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
             if *spent > BudgetMicros::ZERO && !is_settled {
-                *unpaid = Unpaid { leases: unpaid.leases + 1, spent: unpaid.spent + *spent };
+                (unpaid.leases, unpaid.spent) = (unpaid.leases + 1, unpaid.spent + *spent);
             }
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
@@ -514,15 +542,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     );
                     done.push(money.lease);
                 }
-                Settled::Refused(why) => {
-                    let (lease, account) = (money.lease.to_string(), &money.account);
-                    let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it");
-                    self.tell(&format!("{what} from {account}, which it still holds"), &why);
-                }
+                Settled::Refused(why) => self.tell_unsettled(money, *spent, "which it still holds", &why),
                 Settled::NotHeld(why) => {
-                    let (lease, account) = (money.lease.to_string(), &money.account);
-                    let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it");
-                    self.tell(&format!("{what} from {account}, of which it holds nothing"), &why);
+                    self.tell_unsettled(money, *spent, "of which it holds nothing", &why);
                     self.control.borrow_mut().not_settled(money.lease);
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
@@ -556,14 +578,28 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         Ok(())
     }
 
-    /// Says something once for as long as it goes on.
-    fn tell(&self, what: &str, why: &str) {
-        let mut told = self.told.borrow_mut();
-        if told.len() > 1_000 {
-            told.clear();
+    /// Says of the first lease of an account that the ledger does not settle it.
+    fn tell_unsettled(&self, money: &Money, spent: BudgetMicros, held: &str, why: &str) {
+        let Money { lease, account, amount, .. } = money;
+        if self.is_new(&format!("{account} {held}"), why) {
+            let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}");
+            tracing::warn!(why, %amount, "{what}, {held}");
         }
-        if told.insert(format!("{what}{why}")) {
+    }
+
+    /// Says something, once for as long as it goes on.
+    fn tell(&self, what: &str, why: &str) {
+        if self.is_new(what, why) {
             tracing::warn!(why, "{what}");
         }
+    }
+
+    /// Whether this was not told yet, or not for long. Of very many things, only so many are told.
+    fn is_new(&self, what: &str, why: &str) -> bool {
+        let (mut told, now) = (self.told.borrow_mut(), self.now.get());
+        if now.0 >= told.since.0.saturating_add(TOLD_MS) {
+            *told = Told { since: now, what: BTreeSet::new() };
+        }
+        told.what.len() < TOLD_MAX && told.what.insert(format!("{what}: {why}"))
     }
 }

@@ -37,6 +37,8 @@ config! {
     }
 }
 
+/// Bytes of the name of who has changed a campaign: of a longer one, the first.
+pub const BY_BYTES_MAX: usize = 128;
 /// Bytes of a campaign's id.
 pub const ID_BYTES_MAX: usize = 64;
 /// Flights of a campaign.

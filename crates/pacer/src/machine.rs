@@ -35,7 +35,7 @@ use crate::plan::{Plan, VERSION_MAX};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
-pub use campaign::{CampaignView, Spending};
+pub use campaign::{CampaignView, LastChange, Spending};
 pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
 pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView};
@@ -147,7 +147,7 @@ impl Campaigns {
         Ok(amount)
     }
 
-    fn put(&self, id: &str, plan: &Plan, allowed: Allowed) -> Result<(What, Outcome), Outcome> {
+    fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed) -> Result<(What, Outcome), Outcome> {
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
             if !is_id(id) {
@@ -159,7 +159,7 @@ impl Campaigns {
             let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
             let plan = Box::new(Plan { version: plan.version.max(1), ..plan.clone() });
             let outcome = put(number, plan.version, Change::Made);
-            return Ok((What::Put { number, id: id.into(), plan }, outcome));
+            return Ok((What::Put { number, id: id.into(), plan, by: by.into() }, outcome));
         };
         let (number, campaign) = (*number, &self.campaigns[number]);
         let known = &campaign.plan;
@@ -182,7 +182,7 @@ impl Campaigns {
             return Err(put(number, known.version, Change::Stale));
         }
         let outcome = put(number, version, Change::Changed);
-        Ok((What::Put { number, id: id.into(), plan: Box::new(plan) }, outcome))
+        Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into() }, outcome))
     }
 
     fn open(&self, wanted: &[LeaseWanted], now: TimeMs) -> (Option<What>, Outcome) {
@@ -266,11 +266,11 @@ impl Campaigns {
     fn follows(&self, what: &What) -> bool {
         let (mut leased, mut noticed) = (BTreeMap::new(), Noticed::default());
         match what {
-            What::Put { number, id, plan } => match self.campaigns.get(number) {
+            What::Put { number, id, plan, .. } => match self.campaigns.get(number) {
                 Some(known) => known.id == *id && !known.is_ended && known.plan.version <= plan.version,
                 None => self.next_number() == Some(*number) && is_id(id) && !self.ids.contains_key(id),
             },
-            What::Ended { number } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
+            What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
             What::Opened { first, leases } => {
                 *first == self.opened + 1
@@ -297,16 +297,17 @@ impl Campaigns {
         }
     }
 
-    /// The campaign has changed in this record.
-    fn touch(&mut self, number: u32) {
+    /// Somebody has changed the campaign in this record.
+    fn touch(&mut self, number: u32, by: &str, at: TimeMs) {
         let campaign = self.campaigns.get_mut(&number).expect("it was found before");
         self.changes.remove(&campaign.changed);
-        campaign.changed = self.sequence;
+        (campaign.changed, campaign.last_change) = (self.sequence, LastChange::of(by, at));
+        self.changes.insert(self.sequence, number);
     }
 
     fn fold(&mut self, what: &What, at: TimeMs) {
         match what {
-            What::Put { number, id, plan } => {
+            What::Put { number, id, plan, by } => {
                 let is_new = !self.campaigns.contains_key(number);
                 match self.campaigns.get_mut(number) {
                     Some(campaign) => campaign.plan = (**plan).clone(),
@@ -314,13 +315,11 @@ impl Campaigns {
                 }
                 self.ids.insert(id.clone(), *number);
                 self.numbered += u32::from(is_new);
-                self.touch(*number);
-                self.changes.insert(self.sequence, *number);
+                self.touch(*number, by, at);
             }
-            What::Ended { number } => {
-                self.touch(*number);
+            What::Ended { number, by } => {
+                self.touch(*number, by, at);
                 self.campaigns.get_mut(number).expect("it follows").is_ended = true;
-                self.changes.insert(self.sequence, *number);
             }
             What::Forgotten { campaigns } => {
                 for number in campaigns {
@@ -466,14 +465,14 @@ impl Machine for Campaigns {
             None => Decision::Answer(outcome),
         };
         match command {
-            Command::Put { id, plan } => match self.put(id, plan, allowed) {
+            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed) {
                 Ok((what, outcome)) => append(what, outcome),
                 Err(outcome) => Decision::Answer(outcome),
             },
-            Command::Delete { id } => match self.ids.get(id) {
+            Command::Delete { id, by } => match self.ids.get(id) {
                 None => Decision::Answer(Outcome::Refused(Refusal::NotFound)),
                 Some(number) if self.campaigns[number].is_ended => Decision::Answer(Outcome::Done),
-                Some(number) => append(What::Ended { number: *number }, Outcome::Done),
+                Some(number) => append(What::Ended { number: *number, by: by.clone() }, Outcome::Done),
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
             Command::Open { wanted } => maybe(self.open(wanted, now)),

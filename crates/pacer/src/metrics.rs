@@ -52,6 +52,9 @@ metrics! {
         unpaid: Gauge
             "tidegate_pacer_unpaid" "What was spent of these, in millionths: it is owed to the accounts that get what \
              campaigns spend.";
+        unsettled: Gauge
+            "tidegate_pacer_unsettled" "What the ledger may hold beside that of leases that are over and that it did \
+             not settle, in millionths: campaigns do not bid with it.";
         users_forgotten: Counter "tidegate_pacer_users_forgotten_total"
             "Users that were forgotten before the window of their frequency cap had ended, because pacing.users_max is \
              too small: they may be bid for more often than the cap says.";
@@ -86,5 +89,6 @@ impl PacerMetrics {
         let unpaid = keeper.unpaid();
         self.leases_unpaid.set(unpaid.leases as i64);
         self.unpaid.set(unpaid.spent.0 as i64);
+        self.unsettled.set(unpaid.held.0 as i64);
     }
 }

@@ -37,8 +37,8 @@ const ROUND: Duration = Duration::from_millis(20);
 const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
-/// After this, money of unknown leases is looked for again.
-const STRAYS_AGAIN: Duration = Duration::from_secs(5);
+/// How often money of unknown leases is looked for in accounts that were not looked at yet.
+const STRAYS: Duration = Duration::from_secs(5);
 
 /// What the pacer's thread and its doors share.
 #[derive(Clone)]
@@ -328,9 +328,10 @@ async fn keep<S, B, T>(
             }
         };
         let strays = async {
-            while let Err(why) = keeper.give_back_strays().await {
-                tracing::debug!(why, "what the ledger holds for leases that nobody knows of is not known");
-                tokio::time::sleep(STRAYS_AGAIN).await;
+            let mut tick = every(STRAYS);
+            loop {
+                tick.tick().await;
+                keeper.give_back_strays().await;
             }
         };
         let saving = async {

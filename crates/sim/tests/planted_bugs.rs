@@ -56,7 +56,8 @@ fn is_found_by(
     hush_panics_in_runs();
     plant(Some(bug));
     let mut broken: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
-    let tried_first = found_by::seeds(workload, bug, store);
+    let known = found_by::seeds(workload, bug, store).iter().copied();
+    let tried_first = Vec::from_iter(known.filter(|seed| seeds.contains(seed)));
     let others = seeds.clone().filter(|seed| !tried_first.contains(seed));
     for seed in tried_first.iter().copied().chain(others) {
         if let Some(Violation { property, detail }) = run_on(store, seed, TICKS, false).violation {
@@ -70,7 +71,7 @@ fn is_found_by(
     plant(None);
     let found: BTreeSet<u64> =
         promises.iter().filter_map(|promise| broken.get(promise)).map(|(_, seed, _)| *seed).collect();
-    if !found.iter().eq(tried_first) {
+    if !found.iter().eq(&tried_first) {
         println!("found_by: (\"{workload}\", Bug::{bug:?}, {store:?}, &{:?}),", Vec::from_iter(&found));
     }
     for (promise, (seen, first, detail)) in &broken {

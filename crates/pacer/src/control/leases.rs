@@ -329,7 +329,11 @@ impl Control {
     /// They are closed in the journal.
     pub fn closed(&mut self, leases: &[LeaseView]) {
         for lease in leases {
-            self.still_held(lease.id, lease.amount - lease.spent);
+            let known = self.leases.get(lease.id).expect("a lease is known until it is settled");
+            // What was given back does not come back.
+            if !matches!(known.stage, Stage::Closing { held: BudgetMicros::ZERO, .. }) {
+                self.still_held(lease.id, lease.amount - lease.spent);
+            }
         }
     }
 

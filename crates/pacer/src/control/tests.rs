@@ -7,7 +7,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LeaseId, RetiredLease, Spending};
+use crate::machine::{CampaignView, LastChange, LeaseId, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -31,7 +31,16 @@ fn view(budget: u64) -> CampaignView {
         openrtb: None,
     };
     let spending = Spending::default();
-    CampaignView { id: "shoes".into(), number: 7, plan, changed: 1, is_ended: false, leases: 0, spending }
+    CampaignView {
+        id: "shoes".into(),
+        number: 7,
+        plan,
+        changed: 1,
+        last_change: LastChange::default(),
+        is_ended: false,
+        leases: 0,
+        spending,
+    }
 }
 
 fn control(budget: u64) -> Control {
@@ -432,6 +441,8 @@ fn money_of_a_lease_that_the_ledger_does_not_settle_is_not_leased_again() {
     control.not_settled(first.id);
     assert_eq!(control.closing(), [first.id], "it is asked for again");
     assert_eq!(unsettled(&mut control, at(1_200)), Some(BudgetMicros::ZERO), "its hold was given back");
+    control.closed(&[first]);
+    assert_eq!(control.unsettled(), BudgetMicros::ZERO, "and does not come back");
 }
 
 #[test]

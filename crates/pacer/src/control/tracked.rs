@@ -38,7 +38,8 @@ pub enum Stopped {
     LedgerRefused,
     /// There are as many leases as there may be.
     TooMany,
-    /// What is left of the budget is held in the ledger for leases whose bids are not all known.
+    /// What is left of the budget is held in the ledger for leases whose bids are not all known, or that it does not
+    /// settle.
     Unreleased,
     /// The shard or the ledger does not answer.
     Unavailable,

@@ -1,5 +1,7 @@
 //! A campaign: its plan, and what was spent of its money.
 
+use tidegate_machines::TimeMs;
+
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
@@ -10,6 +12,7 @@ pub(super) struct Campaign {
     pub plan: Plan,
     /// The record that has changed the plan last.
     pub changed: u64,
+    pub last_change: LastChange,
     /// It has ended: no money is leased any more.
     pub is_ended: bool,
     /// Leases that are not settled.
@@ -22,6 +25,22 @@ pub(super) struct Campaign {
     pub impressions: Impressions,
     pub losses: Losses,
     pub day: Day,
+}
+
+/// Who has changed a plan last, and when: nobody at 0, where the record is from before these were written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastChange {
+    /// Who.
+    pub by: Box<str>,
+    /// When.
+    pub at: TimeMs,
+}
+
+impl LastChange {
+    /// By somebody.
+    pub fn of(by: &str, at: TimeMs) -> LastChange {
+        if by.is_empty() { LastChange::default() } else { LastChange { by: by.into(), at } }
+    }
 }
 
 /// What was spent on one day, the last for which money was leased.
@@ -44,6 +63,8 @@ pub struct CampaignView {
     pub plan: Plan,
     /// The record that has changed the plan last.
     pub changed: u64,
+    /// Who has done it, and when.
+    pub last_change: LastChange,
     /// It has ended.
     pub is_ended: bool,
     /// Leases that are not settled.
@@ -80,6 +101,7 @@ impl Campaign {
             id,
             plan,
             changed,
+            last_change: LastChange::default(),
             is_ended: false,
             leases: 0,
             spent: BudgetMicros::ZERO,
@@ -146,6 +168,7 @@ impl Campaign {
             number,
             plan: self.plan.clone(),
             changed: self.changed,
+            last_change: self.last_change.clone(),
             is_ended: self.is_ended,
             leases: self.leases,
             spending: self.spending(),

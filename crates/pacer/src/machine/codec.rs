@@ -19,6 +19,13 @@ pub(crate) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
     into.extend_from_slice(bytes);
 }
 
+/// Appends a name at the end of a record; nothing for nobody.
+pub(crate) fn put_name(into: &mut Vec<u8>, name: &str) {
+    if !name.is_empty() {
+        put_bytes(into, name.as_bytes());
+    }
+}
+
 /// Appends a floating point number.
 pub(crate) fn put_float(into: &mut Vec<u8>, number: f64) {
     into.extend_from_slice(&number.to_bits().to_le_bytes());
@@ -96,6 +103,14 @@ impl<'a> Reader<'a> {
 
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Malformed)
+    }
+
+    /// What `put_name` has appended.
+    pub fn name(&mut self) -> Result<Box<str>, Malformed> {
+        match self.0 {
+            [] => Ok("".into()),
+            _ => Some(self.text()?).filter(|name| !name.is_empty()).map(Box::from).ok_or(Malformed),
+        }
     }
 
     /// Things, their count before them. Each has a byte at least, so that a count that lies costs no memory.

@@ -18,11 +18,15 @@ pub enum Command {
         id: Box<str>,
         /// The plan. Version 0: one above that of the plan in force.
         plan: Box<Plan>,
+        /// Who puts it; empty for nobody who can be named.
+        by: Box<str>,
     },
     /// The campaign ends: nothing more is bid on it.
     Delete {
         /// Its id.
         id: Box<str>,
+        /// Who ends it, likewise.
+        by: Box<str>,
     },
     /// Campaigns that have ended, and whose numbers nobody uses any more, are forgotten.
     Forget {
@@ -189,7 +193,7 @@ pub enum NoLease {
     BudgetUsed,
     /// That of the day is.
     DayUsed,
-    /// What is left of the budget is held in the ledger for leases that are not closed.
+    /// What is left of the budget is held in the ledger for leases that are not closed, or not settled there.
     Unreleased,
     /// There are as many leases as there may be.
     TooMany,

@@ -9,7 +9,7 @@
 use tidegate_machines::TimeMs;
 use tidegate_shard::form::{self, Malformed};
 
-use super::codec::{Reader, put_bytes, put_number};
+use super::codec::{Reader, put_bytes, put_name, put_number};
 use super::command::{LeaseWanted, Win};
 use super::lease::LeaseId;
 use crate::plan::Plan;
@@ -36,11 +36,15 @@ pub enum What {
         id: Box<str>,
         /// The plan.
         plan: Box<Plan>,
+        /// Who has put it; empty in records of before.
+        by: Box<str>,
     },
     /// A campaign has ended.
     Ended {
         /// Its number.
         number: u32,
+        /// Who has ended it, likewise.
+        by: Box<str>,
     },
     /// Ended campaigns were forgotten.
     Forgotten {
@@ -170,15 +174,17 @@ impl Event {
             put_number(into, self.at.0);
         };
         match &self.what {
-            What::Put { number, id, plan } => {
+            What::Put { number, id, plan, by } => {
                 begin(PUT);
                 put_number(into, (*number).into());
                 put_bytes(into, id.as_bytes());
                 put_bytes(into, &form::write(plan));
+                put_name(into, by);
             }
-            What::Ended { number } => {
+            What::Ended { number, by } => {
                 begin(ENDED);
                 put_number(into, (*number).into());
+                put_name(into, by);
             }
             What::Forgotten { campaigns } => {
                 begin(FORGOTTEN);
@@ -239,9 +245,10 @@ impl Event {
             PUT => {
                 let number = reader.small()?;
                 let id = reader.text()?.into();
-                What::Put { number, id, plan: Box::new(form::read(reader.bytes()?)?) }
+                let plan = Box::new(form::read(reader.bytes()?)?);
+                What::Put { number, id, plan, by: reader.name()? }
             }
-            ENDED => What::Ended { number: reader.small()? },
+            ENDED => What::Ended { number: reader.small()?, by: reader.name()? },
             FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)? },
             OPENED => {
                 let first = reader.number()?;

@@ -4,7 +4,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::form::{self, Malformed};
 
 use super::Campaigns;
-use super::campaign::{Campaign, Day};
+use super::campaign::{Campaign, Day, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
 use super::event::{unzigzag, zigzag};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage};
@@ -12,7 +12,9 @@ use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
-const LAYOUT: u8 = 2;
+const LAYOUT: u8 = 3;
+/// The one before: without who has changed a campaign last.
+const LAYOUT_BEFORE: u8 = 2;
 
 impl Campaigns {
     pub(super) fn write(&self, part: &mut dyn FnMut(&[u8])) {
@@ -45,14 +47,15 @@ impl Campaigns {
 
     pub(super) fn read(body: &[u8]) -> Result<Campaigns, Malformed> {
         let mut reader = Reader::new(body);
-        if reader.byte()? != LAYOUT {
+        let layout = reader.byte()?;
+        if ![LAYOUT, LAYOUT_BEFORE].contains(&layout) {
             return Err(Malformed);
         }
         let shard = ShardIndex(reader.number()?.try_into().map_err(|_| Malformed)?);
         let shards = reader.number()?.try_into().map_err(|_| Malformed)?;
         let (sequence, time) = (reader.number()?, TimeMs(reader.number()?));
         let (numbered, opened) = (reader.small()?, reader.number()?);
-        let campaigns = reader.many(|reader| Ok((reader.small()?, read_campaign(reader)?)))?;
+        let campaigns = reader.many(|reader| Ok((reader.small()?, read_campaign(reader, layout)?)))?;
         if opened >= (1 << 48) - 1 {
             return Err(Malformed);
         }
@@ -101,6 +104,8 @@ fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
     put_bytes(into, campaign.id.as_bytes());
     put_bytes(into, &form::write(&campaign.plan));
     put_number(into, campaign.changed);
+    put_bytes(into, campaign.last_change.by.as_bytes());
+    put_number(into, campaign.last_change.at.0);
     into.push(campaign.is_ended.into());
     let Day { number, spent, exposed } = campaign.day;
     let numbers = [
@@ -116,11 +121,15 @@ fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
     numbers.into_iter().for_each(|number| put_number(into, number));
 }
 
-fn read_campaign(reader: &mut Reader<'_>) -> Result<Campaign, Malformed> {
+fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malformed> {
     Ok(Campaign {
         id: reader.text()?.into(),
         plan: form::read(reader.bytes()?)?,
         changed: reader.number()?,
+        last_change: match layout {
+            LAYOUT_BEFORE => LastChange::default(),
+            _ => LastChange { by: reader.text()?.into(), at: TimeMs(reader.number()?) },
+        },
         is_ended: reader.is()?,
         leases: reader.small()?,
         spent: BudgetMicros(reader.number()?),

@@ -67,7 +67,7 @@ impl Driven {
     }
 
     fn put(&mut self, id: &str, plan: Plan) -> Outcome {
-        self.ask(Command::Put { id: id.into(), plan: Box::new(plan) })
+        self.ask(Command::Put { id: id.into(), plan: Box::new(plan), by: "ann".into() })
     }
 
     fn open(&mut self, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
@@ -241,6 +241,33 @@ fn what_returns_of_a_lease_is_leased_again_when_the_ledger_holds_it_no_more() {
     assert_eq!(driven.open(1, 1, 0), Err(NoLease::BudgetUsed));
 }
 
+/// Also a snapshot and records of before, which do not say it.
+#[test]
+fn who_has_changed_a_campaign_last_is_told() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let told = |driven: &mut Driven| driven.view("shoes").last_change;
+    assert_eq!(told(&mut driven), LastChange { by: "ann".into(), at: driven.now });
+    driven.now = TimeMs(20);
+    driven.put("shoes", Plan { version: 1, ..plan(1_000) });
+    assert_eq!(told(&mut driven).at, TimeMs(10), "nothing has changed");
+    driven.open(1, 100, 0).expect("there is money");
+    driven.ask(Command::Delete { id: "shoes".into(), by: "ben".into() });
+    assert_eq!(told(&mut driven), LastChange { by: "ben".into(), at: TimeMs(20) });
+    assert_eq!(driven.restarted(), driven.state);
+
+    let put = What::Put { number: 0, id: "hats".into(), plan: Box::new(plan(1)), by: "".into() };
+    for what in [put, What::Ended { number: 0, by: "".into() }] {
+        let event = Event { at: TimeMs(30), what };
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        event.encode(&mut without);
+        assert_eq!(Event::decode(&without), Ok(event));
+        with.extend_from_slice(&without);
+        with.push(0);
+        assert!(Event::decode(&with).is_err(), "nobody has no name");
+    }
+}
+
 /// As a version did that did not count what the ledger holds for nothing.
 #[test]
 fn records_that_lease_what_the_ledger_holds_are_read() {
@@ -365,7 +392,7 @@ fn an_ended_campaign_is_forgotten_when_its_leases_are_settled() {
     let mut driven = Driven::new();
     driven.put("shoes", plan(100));
     let lease = driven.open(1, 10, 0).expect("there is money").id;
-    driven.ask(Command::Delete { id: "shoes".into() });
+    driven.ask(Command::Delete { id: "shoes".into(), by: "ben".into() });
     assert_eq!(driven.open(1, 10, 0), Err(NoLease::CampaignUnknown));
     assert_eq!(driven.win(lease, 0, 10), WinOutcome::Taken, "bids that were made are paid");
     let forget = || Command::Forget { campaigns: vec![1] };

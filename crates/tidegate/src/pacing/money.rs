@@ -120,13 +120,14 @@ fn held(decided: Decided) -> Held {
     }
 }
 
-/// Why a ledger holds nothing under an id: nothing was held, or it is free already.
-const NOT_HELD: [&str; 3] = ["hold_not_found", "hold_voided", "hold_expired"];
+/// What a ledger says of a hold whose money is free again.
+const ENDED: [&str; 2] = ["hold_voided", "hold_expired"];
 
 fn posted(decided: Decided) -> Settled {
     match decided {
         Ok(()) => Settled::Done,
-        Err(Refused { code, .. }) if NOT_HELD.contains(&&*code) => Settled::NotHeld(code),
+        // One that is not found may be held under another id, of another configuration.
+        Err(Refused { code, .. }) if ENDED.contains(&&*code) => Settled::NotHeld(code),
         // The same amount would be none.
         Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
         Err(Refused { code, .. }) => Settled::Refused(code),
@@ -136,7 +137,8 @@ fn posted(decided: Decided) -> Settled {
 fn voided(decided: Decided) -> Settled {
     match decided {
         Ok(()) => Settled::Done,
-        Err(Refused { code, .. }) if NOT_HELD.contains(&&*code) => Settled::Nothing,
+        // It was never held, or is free already.
+        Err(Refused { code, .. }) if code == "hold_not_found" || ENDED.contains(&&*code) => Settled::Nothing,
         Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
         Err(Refused { code, .. }) => Settled::Refused(code),
     }

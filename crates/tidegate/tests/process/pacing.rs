@@ -306,6 +306,7 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
     assert_eq!(said(exchange.put("/v1/campaigns/hats", &plan("hats", &json!({})))), "403 forbidden");
     assert_eq!(said(exchange.get("/v1/campaigns/shoes")), "403 forbidden");
     let number = put(&mut planner, "hats", &json!({}));
+    assert_eq!(campaign(&mut planner, "hats")["changed_by"], "planner");
     assert_eq!(said(planner.put("/v1/campaigns/shoes", &plan("shoes", &json!({})))), "403 forbidden");
     let of_others = plan("hats-2", &json!({"account": "campaign:shoes"}));
     assert_eq!(said(planner.put("/v1/campaigns/hats-2", &of_others)), "403 forbidden", "the money of others");

@@ -10,7 +10,7 @@ const ROWS = 24, POLL_MS = 1000, RETRY_MS = 3000;
 const STOPPED = {
   budget_used: "the budget is spent or reserved", day_used: "the day's cap is spent or reserved",
   insufficient_funds: "its account has not enough money", ledger_refused: "the ledger refuses its account",
-  leases_unreleased: "the ledger holds the rest until more of its bids are known",
+  leases_unreleased: "the ledger holds the rest until more of its bids are known, and settled there",
   leases_too_many: "too many leases are open", unavailable: "the shard does not answer",
 };
 const REASONS = {

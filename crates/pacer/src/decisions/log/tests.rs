@@ -9,7 +9,7 @@ use crate::bidder::{BidRequest, Bidder};
 use crate::control::{Control, ControlSettings};
 use crate::decisions::{Question, Replayed, read_records, replay};
 use crate::frequency::FrequencyTable;
-use crate::machine::Spending;
+use crate::machine::{LastChange, Spending};
 use crate::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
 use crate::strategy::STRATEGIES;
 use crate::token::TokenKey;
@@ -34,7 +34,16 @@ fn view(number: u32, strategy: &str) -> CampaignView {
         openrtb: None,
     };
     let (id, spending) = (format!("campaign-{number}").into(), Spending::default());
-    CampaignView { id, number, plan, changed: 1, is_ended: false, leases: 0, spending }
+    CampaignView {
+        id,
+        number,
+        plan,
+        changed: 1,
+        last_change: LastChange::default(),
+        is_ended: false,
+        leases: 0,
+        spending,
+    }
 }
 
 /// A quarter of an hour of all strategies; the files that it leaves.
