@@ -47,8 +47,11 @@ fn is_found_on<W: Workload<LocalStore> + Workload<StreamStore>>(
     is_found_by((<W as Workload<LocalStore>>::NAME, run_on::<W>), bug, (store, seeds), promises);
 }
 
+/// Runs a seed of a workload on a store, for so many ticks.
+type RunOn = fn(StoreName, u64, u64, bool) -> Run;
+
 fn is_found_by(
-    (workload, run_on): (&str, fn(StoreName, u64, u64, bool) -> Run),
+    (workload, run_on): (&str, RunOn),
     bug: Bug,
     (store, seeds): (StoreName, Range<u64>),
     promises: &[&str],
