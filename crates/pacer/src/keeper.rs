@@ -10,6 +10,8 @@
 //! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. What fails is asked again:
 //! each step is done once, however often it is asked for.
 
+mod told;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
@@ -23,16 +25,14 @@ use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
+use told::Told;
+
 /// Campaigns that are asked for at once.
 const PAGE: usize = 256;
 /// How often spending is asked for.
 const SPENDING_MS: u64 = 200;
 /// Leases that are moved at once.
 const LEASES_AT_ONCE: usize = 1_024;
-/// After this, what goes on is said again.
-const TOLD_MS: u64 = 600_000;
-/// At most so many things are said until then.
-const TOLD_MAX: usize = 1_000;
 
 /// The shards of campaigns.
 pub trait Shards {
@@ -136,13 +136,6 @@ pub struct Keeper<S, B, T> {
     record: Option<RefCell<RecordTo>>,
 }
 
-/// What the log was told of since a time.
-#[derive(Default)]
-struct Told {
-    since: TimeMs,
-    what: BTreeSet<String>,
-}
-
 /// Where the record of decisions goes, and who is told how many records there were, and how many were dropped.
 type RecordTo = (DecisionWriter, Box<dyn FnMut(u64, u64)>);
 
@@ -232,10 +225,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             match self.give_back_strays_of(&account).await {
                 Ok(()) => self.control.borrow_mut().looked(&campaigns),
                 Err(why) => {
-                    self.tell(
-                        &format!("money that the ledger may hold of {account} for unknown leases stays held"),
-                        &why,
-                    );
+                    let what = format!("money that the ledger may hold of {account} for unknown leases stays held");
+                    self.tell(&what, &why);
                 }
             }
         }
@@ -449,7 +440,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let is_away = held.iter().any(|held| matches!(held, Held::Unknown(_)));
         if self.ledger_away.replace(is_away) && !is_away {
             tracing::info!("the ledger holds money of campaigns again");
-            self.told.borrow_mut().what.clear();
+            self.told.borrow_mut().forget();
         }
     }
 
@@ -594,12 +585,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
     }
 
-    /// Whether this was not told yet, or not for long. Of very many things, only so many are told.
     fn is_new(&self, what: &str, why: &str) -> bool {
-        let (mut told, now) = (self.told.borrow_mut(), self.now.get());
-        if now.0 >= told.since.0.saturating_add(TOLD_MS) {
-            *told = Told { since: now, what: BTreeSet::new() };
-        }
-        told.what.len() < TOLD_MAX && told.what.insert(format!("{what}: {why}"))
+        self.told.borrow_mut().is_new(format!("{what}: {why}"), self.now.get())
     }
 }
