@@ -55,6 +55,9 @@ pub enum ClientError {
     /// The bytes are not frames: this is not the binary port, or not this protocol.
     #[error("the bytes received are no frames of this protocol: {0}")]
     Frame(#[from] FrameError),
+    /// An HTTP server answers.
+    #[error("an HTTP server answers there: give the address of the binary port, which the log of the server says")]
+    Http,
     /// A frame is not a reply.
     #[error("a reply could not be read: {0}")]
     Reply(#[from] BadFrame),

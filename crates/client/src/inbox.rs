@@ -56,6 +56,10 @@ impl Inbox {
 
     /// The next reply, if it is whole. After an error the stream makes no sense any more; drop the connection.
     pub fn next_reply(&mut self) -> Result<Option<ReplyRef<'_>>, ClientError> {
+        // As a frame, it would have a field that none has.
+        if self.unread().starts_with(b"HTTP/") {
+            return Err(ClientError::Http);
+        }
         match split(self.unread(), limits::FRAME_BYTES_MAX)? {
             Split::NeedMore { .. } => Ok(None),
             Split::Frame(range) => {
@@ -112,5 +116,13 @@ mod tests {
         inbox.room()[..greeting.len()].copy_from_slice(greeting);
         inbox.filled(greeting.len());
         assert!(matches!(inbox.next_reply(), Err(ClientError::Frame(_))));
+    }
+
+    #[test]
+    fn an_http_server_is_named() {
+        let (mut inbox, answer) = (Inbox::new(), b"HTTP/1.1 400 Bad Request\r\n");
+        inbox.room()[..answer.len()].copy_from_slice(answer);
+        inbox.filled(answer.len());
+        assert!(matches!(inbox.next_reply(), Err(ClientError::Http)));
     }
 }

@@ -150,7 +150,8 @@ impl Campaigns {
     fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed) -> Result<(What, Outcome), Outcome> {
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
-            if !is_id(id) {
+            // URLs that end with these are other ones for clients.
+            if !is_id(id) || [".", ".."].contains(&id) {
                 return Err(Outcome::Refused(Refusal::IdInvalid));
             }
             if self.campaigns.len() >= allowed.campaigns_max {

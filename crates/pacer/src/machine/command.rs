@@ -236,7 +236,9 @@ pub enum Refusal {
     #[error("there is no campaign of this id")]
     NotFound,
     /// Its id can be none.
-    #[error("a campaign's id has 1 to 64 of the characters a-z, A-Z, 0-9, '-', '_', '.' and ':'")]
+    #[error(
+        "a campaign's id has 1 to 64 of the characters a-z, A-Z, 0-9, '-', '_', '.' and ':', and is not \".\" or \"..\""
+    )]
     IdInvalid,
     /// There are as many as there may be.
     #[error("there are as many campaigns as pacing.campaigns_max lets be")]

@@ -152,7 +152,9 @@ fn a_plan_without_a_version_replaces_the_one_in_force() {
     assert_eq!(driven.put("shoes", Plan { version: 1, ..plan(7) }), put(1, 2, Change::Stale));
     let other = Plan { account: "campaign:hats".into(), ..plan(7) };
     assert_eq!(driven.put("shoes", other), Outcome::Refused(Refusal::AccountsDiffer));
-    assert_eq!(driven.put("a b", plan(7)), Outcome::Refused(Refusal::IdInvalid));
+    for id in ["a b", "", ".", "..", &"a".repeat(65)] {
+        assert_eq!(driven.put(id, plan(7)), Outcome::Refused(Refusal::IdInvalid), "{id}");
+    }
     assert_eq!(driven.put("hats", plan(7)), put(3, 1, Change::Made), "each shard has numbers of its own");
     assert_eq!(driven.put("hats", Plan { version: VERSION_MAX, ..plan(8) }), put(3, VERSION_MAX, Change::Changed));
     assert_eq!(driven.put("hats", plan(9)), put(3, VERSION_MAX, Change::Stale), "none is above that");
