@@ -70,10 +70,16 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
         None => of_plan,
         Some(name) => zone::find(&name).with_context(|| format!("--zone {name:?}: no zone of the tz database"))?,
     };
-    let at = time_of((at, date), &zone, last_time(&files)?)?;
+    let last = last_time(&files)?;
+    let at = time_of((at, date), &zone, last)?;
     let question = Question { id: campaign.into(), at, range_ms: range_s * 1_000, zone };
     let replayed = replay(records(&files, &question)?.into_iter(), &question);
     say(format_args!("{}", replayed.text.trim_end()));
+    if replayed.records == 0
+        && let Some((first, last)) = told(files[0].0, &question.zone).zip(told(last, &question.zone))
+    {
+        complain(format_args!("the record reaches from {first} to {last}"));
+    }
     let is_good = replayed.records > 0 && replayed.different == 0;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -120,6 +126,12 @@ fn last_time(files: &[(TimeMs, PathBuf)]) -> Result<TimeMs> {
     let mut last = *begins;
     read(path, |record| last = last.max(record.at))?;
     Ok(last)
+}
+
+/// A time as a person reads it, if it can be told.
+fn told(at: TimeMs, zone: &TimeZone) -> Option<String> {
+    let at = jiff::Timestamp::from_millisecond(at.0.try_into().ok()?).ok()?;
+    Some(at.to_zoned(zone.clone()).strftime("%F %T %Z").to_string())
 }
 
 /// A time of the day, on a date, or on the last day whose time is not behind `last`.

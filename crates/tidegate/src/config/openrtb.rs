@@ -1,6 +1,6 @@
 //! `[pacing.openrtb]`: how exchanges tell what became of bids.
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use tidegate_config::{Document, Text, config, words};
 use tidegate_doors::openrtb::settings::{ChargeOn, OpenRtbSettings};
 
@@ -27,7 +27,9 @@ const BILLING_DEADLINE_MS: u64 = 60_000;
 /// What the door is told.
 pub fn openrtb_settings(document: &Document) -> Result<OpenRtbSettings> {
     let OpenRtbKeys { notice_base_url, charge_on } = document.section()?;
-    OpenRtbSettings::new(&notice_base_url, charge_on).map_err(|why| anyhow!("pacing.openrtb.notice_base_url: {why}"))
+    let key = "pacing.openrtb.notice_base_url";
+    OpenRtbSettings::new(&notice_base_url, charge_on)
+        .map_err(|why| document.error_at(key, format!("{key}: {why}")).into())
 }
 
 /// What an operator should know of a deadline that is too short for them.
@@ -40,4 +42,18 @@ pub fn deadline_warning(settings: &OpenRtbSettings, win_deadline_ms: u64) -> Opt
              pacing.openrtb.charge_on = \"win\""
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::schema;
+
+    #[test]
+    fn an_address_that_is_none_is_named_with_its_line() {
+        let text = "[pacing.openrtb]\ncharge_on = \"win\"\nnotice_base_url = \"bids.example.com\"\n";
+        let document = Document::of("test.toml", text, &schema(&[])).expect("it can be read");
+        let error = openrtb_settings(&document).expect_err("it has no scheme").to_string();
+        assert!(error.starts_with("test.toml:3: pacing.openrtb.notice_base_url: "), "{error}");
+    }
 }

@@ -100,6 +100,10 @@ fn the_record_says_why_there_was_no_bid_and_decides_the_same_again() {
     let whole = asking.of("shoes");
     assert_eq!(whole.0, 0);
     assert_eq!(asking.of("shoes"), whole);
+    let long_ago = Asking { data: data.clone(), at: asking.at - jiff::SignedDuration::from_hours(48) };
+    let (code, _, error) = long_ago.of("shoes");
+    let reach = format!("the record reaches from {}", now.to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y-%m-%d"));
+    assert!(code == 1 && error.contains(&reach), "{error}");
     let mut file = fs::OpenOptions::new().append(true).open(newest(&asking.data)).expect("it is there");
     file.write_all(&[90, 0, 0, 0, 1, 2, 3, 4, 3]).expect("there is room");
     let (code, said, error) = asking.of("shoes");
