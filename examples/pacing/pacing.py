@@ -49,9 +49,13 @@ class Server:
         self.headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
 
     def ask(self, method, path, body=None):
-        self.connection.request(method, path, json.dumps(body) if body is not None else None, self.headers)
-        answer = self.connection.getresponse()
-        text = answer.read().decode()
+        try:
+            self.connection.request(method, path, json.dumps(body) if body is not None else None, self.headers)
+            answer = self.connection.getresponse()
+            text = answer.read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            at = f"{self.connection.host}:{self.connection.port}"
+            sys.exit(f"{method} {path}: {at} does not answer: {error}; is it the HTTP door of a server that runs?")
         if answer.status >= 300:
             sys.exit(f"{method} {path}: {answer.status} {text}")
         return json.loads(text)
@@ -71,7 +75,10 @@ def served(binary):
         config.write_text(shipped.read_text().replace("day_s = 300", "day_s = 0"))
         doors = ["--http", http_address, "--binary", binary_address]
         command = [binary, "serve", "--config", config, "--data", Path(data) / "data", *doors]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except OSError as error:
+            sys.exit(f"{binary} cannot be started: {error}; build it with `make release`")
         try:
             until = time.monotonic() + 30
             while not answers(http_address):
@@ -132,6 +139,8 @@ def main():
     arguments.add_argument("--svg", help="a file to draw the curves into")
     arguments.add_argument("--tidegate", help="a binary: a server is started for this day, and ended behind it")
     chosen = arguments.parse_args()
+    if chosen.seconds < 1:
+        arguments.error("--seconds: expected 1 or more")
     if not chosen.tidegate:
         sys.exit(run_day(chosen, chosen.address))
     with served(chosen.tidegate) as address:
