@@ -271,6 +271,15 @@ impl Control {
         }
     }
 
+    /// Campaigns that spend of, or pay into, accounts that do not begin so: their ids.
+    pub fn with_other_accounts(&self, account_prefix: &str, spend_prefix: &str) -> Vec<Box<str>> {
+        let views = self.campaigns.values().map(|tracked| &tracked.view);
+        let others = views.filter(|CampaignView { plan, .. }| {
+            !plan.account.starts_with(account_prefix) || !plan.spend.starts_with(spend_prefix)
+        });
+        others.map(|view| view.id.clone()).collect()
+    }
+
     /// What the ledger may hold of closed leases.
     pub fn unsettled(&self) -> BudgetMicros {
         self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, held| sum + held)

@@ -251,7 +251,7 @@ where
         let campaigns = pump.client(|_| CampaignClient::new(addresses));
         let bidders = pump.client(|_| BidderClient::new(bidders));
         let treasury = self.treasury.take().expect("a room begins once").open(site, &mut pump);
-        let PacingKeys { lease_ms, win_deadline_ms, .. } = self.keys;
+        let PacingKeys { lease_ms, win_deadline_ms, account_prefix, spend_prefix, .. } = self.keys.clone();
         let mut control = Control::new(ControlSettings { workers, lease_ms, win_deadline_ms });
         let writer = self.begin_record(site)?;
         if writer.is_some() {
@@ -277,7 +277,7 @@ where
                 metrics.users_forgotten.follow(users.forgotten());
                 metrics.observe(keeper);
             };
-            local.spawn_local(keep(Rc::new(keeper), learned, show, stop));
+            local.spawn_local(keep(Rc::new(keeper), (account_prefix, spend_prefix), learned, show, stop));
             local.spawn_local(pump.run());
             runtime.block_on(local);
             // A thread that waits for the ledger of another server is not waited for.
@@ -296,6 +296,7 @@ where
 /// settled by the next process, which knows what this one has learned.
 async fn keep<S, B, T>(
     keeper: Rc<Keeper<S, B, T>>,
+    (account_prefix, spend_prefix): (Box<str>, Box<str>),
     file: LearnedFile,
     show: impl Fn(&Keeper<S, B, T>),
     mut stop: watch::Receiver<bool>,
@@ -309,6 +310,14 @@ async fn keep<S, B, T>(
         while let Err(why) = keeper.recover().await {
             tracing::debug!(why, "campaigns cannot be asked yet");
             tokio::time::sleep(RECOVER_AGAIN).await;
+        }
+        let others = keeper.control().borrow().with_other_accounts(&account_prefix, &spend_prefix);
+        if let Some(first) = others.first() {
+            tracing::warn!(
+                campaigns = others.len(),
+                "campaigns have accounts that do not begin with pacing.account_prefix or pacing.spend_prefix, such as \
+                 {first:?}: they were made with other ones, and bid on; end them, or set the prefixes as they were"
+            );
         }
         file.read().into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
         is_recovered.set(true);

@@ -462,3 +462,13 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
     let of_another_log = Money { opened: at(21), ..settlement.money.clone() };
     assert_eq!(control.strays(vec![settlement.money, of_another_log.clone()]), [of_another_log]);
 }
+
+#[test]
+fn campaigns_with_accounts_of_other_prefixes_are_named() {
+    let mut control = control(10_000);
+    control.learn(CampaignView { number: 9, id: "hats".into(), ..view(10) });
+    let named = |account: &str, spend: &str| control.with_other_accounts(account, spend);
+    assert!(named("campaign:", "spend:").is_empty() && named("", "").is_empty());
+    assert_eq!(named("ads:", "spend:").len(), 2);
+    assert_eq!(named("campaign:s", "spend:h").len(), 2);
+}

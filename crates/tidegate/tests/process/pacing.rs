@@ -486,8 +486,10 @@ fn money_that_is_held_for_leases_of_a_lost_log_is_given_back() {
         std::fs::remove_dir_all(&log).expect("it is there");
         copy(&kept.join(log.file_name().expect("it has a name")), &log);
     }
-    let server = Server::start(&settings);
+    let renamed = settings.sections.replace("[pacing]\n", "[pacing]\naccount_prefix = \"ads:\"\n");
+    let server = Server::start(&Settings { sections: renamed, ..settings.clone() });
     server.says("given back");
+    server.says("do not begin with pacing.account_prefix");
     assert_eq!(balance(&mut connect(&server), "campaign:shoes"), (FUNDS, 0));
     assert!(server.terminate().status.success());
 }
