@@ -573,7 +573,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     fn tell_unsettled(&self, money: &Money, spent: BudgetMicros, held: &str, why: &str) {
         let Money { lease, account, amount, .. } = money;
         if self.is_new(&format!("{account} {held}"), why) {
-            let what = format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}");
+            let what = match spent {
+                BudgetMicros::ZERO => format!("the ledger does not give back lease {lease} to {account}"),
+                _ => format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}"),
+            };
             tracing::warn!(why, %amount, "{what}, {held}");
         }
     }
