@@ -86,7 +86,11 @@ impl Bound {
     pub async fn open(link: &Rc<SmppLink>, metrics: &Rc<SmppMetrics>, queue: &Queue) -> Result<Bound, String> {
         let patience = Duration::from_millis(link.response_ms);
         let connected = timeout(patience, connect(link)).await;
-        let connected = connected.map_err(|_| format!("no connection within {} ms", link.response_ms))?;
+        let connected = connected.map_err(|_| {
+            let why = format!("no connection within {} ms", link.response_ms);
+            // An SMSC without TLS waits for the rest of what it takes for a long PDU.
+            if link.tls.is_some() { tls::with_hint(why, true) } else { why }
+        })?;
         let (read, write) = connected.map_err(|error| match tls::is_ended(&error) {
             true => tls::with_hint(tls::why(&error), link.tls.is_some()),
             false => tls::why(&error),

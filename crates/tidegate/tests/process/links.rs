@@ -472,6 +472,24 @@ fn a_link_to_an_smsc_that_speaks_tls_says_so() {
     assert!(server.terminate().status.success());
 }
 
+/// One without TLS waits for the rest of what it takes for a long PDU.
+#[test]
+fn a_link_over_tls_to_an_smsc_that_is_silent_says_what_may_be_wrong() {
+    let folder = folder();
+    let (ca, _) = certificate(folder.path(), "127.0.0.1", 2200);
+    // The system accepts connections for it.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has one");
+    let sections = format!(
+        "[[queue]]\nname = \"jobs\"\n\n[[smpp]]\nname = \"s\"\nfrom = \"jobs\"\naddress = \"{address}\"\n\
+         system_id = \"tide\"\npassword = \"x\"\nresponse_ms = 100\ntls = true\nca_file = \"{}\"\n",
+        ca.display()
+    );
+    let server = Server::start(&settings(folder.path(), "a", free_address(), sections));
+    server.says("no connection within 100 ms; if the other side does not speak TLS on that port, leave tls = true out");
+    assert!(server.terminate().status.success());
+}
+
 /// A batch that is more than the other queue has room for fills that room.
 #[test]
 fn the_room_that_there_is_is_used() {
