@@ -219,10 +219,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// Gives back what the ledger holds for leases that nobody knows of: its log has more than that of the campaigns,
     /// behind a restore for instance. Each account is looked at once, when a campaign of it is learned; one of which
     /// the ledger does not say it is looked at again in the next call. It may go on beside all else.
-    pub async fn give_back_strays(&self) {
+    pub async fn give_back_unknown(&self) {
         let unlooked = self.control.borrow().unlooked();
         for (account, campaigns) in unlooked {
-            match self.give_back_strays_of(&account).await {
+            match self.give_back_unknown_of(&account).await {
                 Ok(()) => self.control.borrow_mut().looked(&campaigns),
                 Err(why) => {
                     let what = format!("money that the ledger may hold of {account} for unknown leases stays held");
@@ -232,19 +232,19 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
     }
 
-    async fn give_back_strays_of(&self, account: &str) -> Result<(), String> {
+    async fn give_back_unknown_of(&self, account: &str) -> Result<(), String> {
         let held = self.treasury.held_of(account).await?;
-        let strays = self.control.borrow().strays(held);
-        if let Some(first) = strays.first() {
-            let amount = strays.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
-            let (leases, opened) = (strays.len(), first.opened);
+        let unknown = self.control.borrow().unknown(held);
+        if let Some(first) = unknown.first() {
+            let amount = unknown.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
+            let (leases, opened) = (unknown.len(), first.opened);
             let what = format!("the ledger holds {amount} of {account} for {leases} leases that nobody knows of");
             let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
             self.tell(&format!("{what}: it is given back"), &why);
         }
-        for strays in strays.chunks(LEASES_AT_ONCE) {
+        for unknown in unknown.chunks(LEASES_AT_ONCE) {
             let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
-            for settled in self.treasury.settle(strays.iter().map(settlement).collect()).await {
+            for settled in self.treasury.settle(unknown.iter().map(settlement).collect()).await {
                 if let Settled::Unknown(why) | Settled::Refused(why) = settled {
                     return Err(why);
                 }

@@ -38,7 +38,7 @@ const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
 /// How often money of unknown leases is looked for in accounts that were not looked at yet.
-const STRAYS: Duration = Duration::from_secs(5);
+const UNKNOWN_EACH: Duration = Duration::from_secs(5);
 
 /// What the pacer's thread and its doors share.
 #[derive(Clone)]
@@ -336,11 +336,11 @@ async fn keep<S, B, T>(
                 keeper.move_money().await;
             }
         };
-        let strays = async {
-            let mut tick = every(STRAYS);
+        let unknown = async {
+            let mut tick = every(UNKNOWN_EACH);
             loop {
                 tick.tick().await;
-                keeper.give_back_strays().await;
+                keeper.give_back_unknown().await;
             }
         };
         let saving = async {
@@ -354,7 +354,7 @@ async fn keep<S, B, T>(
                 written.await.expect("to write a file does not panic");
             }
         };
-        tokio::join!(rounds, money, saving, strays)
+        tokio::join!(rounds, money, saving, unknown)
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}

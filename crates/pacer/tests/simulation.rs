@@ -222,8 +222,8 @@ fn held(spending: Spending) -> BudgetMicros {
 }
 
 /// Money that is held for unknown leases is looked for, and leases are opened and settled meanwhile.
-fn look_for_strays(keeper: &Kept) {
-    let mut looking = pin!(keeper.give_back_strays());
+fn look_for_unknown(keeper: &Kept) {
+    let mut looking = pin!(keeper.give_back_unknown());
     while looking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         run(keeper.round());
         run(keeper.move_money());
@@ -377,7 +377,7 @@ impl Node {
         run(self.keeper.round());
         run(self.keeper.move_money());
         if chance.in_100(30) {
-            look_for_strays(&self.keeper);
+            look_for_unknown(&self.keeper);
         }
         self.check(settled)
     }
@@ -618,14 +618,14 @@ fn money_that_is_held_for_leases_that_nobody_knows_is_given_back() {
     bank.borrow_mut().fund("campaign:0", 1_000);
     let node = Node::new(0, 7, chance, bank.clone());
     node.world.lost.set(50);
-    let stray = |node: usize| {
+    let place = |node: usize| {
         let (lease, opened, amount) = (LeaseId::new(ShardIndex(0), 900), TimeMs(BEGIN), BudgetMicros(300));
         let money = Money { lease, opened, account: "campaign:0".into(), spend: "spend:0".into(), amount };
         assert_eq!(bank.borrow_mut().hold(node, &money), Held::Done);
     };
-    (0..2).for_each(stray);
+    (0..2).for_each(place);
     while !node.keeper.control().borrow().unlooked().is_empty() {
-        look_for_strays(&node.keeper);
+        look_for_unknown(&node.keeper);
     }
     assert_eq!(
         (bank.borrow().held("campaign:0"), bank.borrow().balance("campaign:0")),

@@ -386,7 +386,7 @@ impl Control {
 
     /// Of an account of which the ledger holds money for these leases, those that nobody knows: the log of campaigns is
     /// older than the ledger. A lease that is opened now is known before its money is held.
-    pub fn strays(&self, held: Vec<Money>) -> Vec<Money> {
+    pub fn unknown(&self, held: Vec<Money>) -> Vec<Money> {
         let is_known = |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.opened == money.opened);
         held.into_iter().filter(|money| !is_known(money)).collect()
     }

@@ -7,7 +7,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LastChange, LeaseId, RetiredLease, Spending};
+use crate::machine::{CampaignView, LeaseId, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -30,17 +30,7 @@ fn view(budget: u64) -> CampaignView {
         frequency: None,
         openrtb: None,
     };
-    let spending = Spending::default();
-    CampaignView {
-        id: "shoes".into(),
-        number: 7,
-        plan,
-        changed: 1,
-        last_change: LastChange::default(),
-        is_ended: false,
-        leases: 0,
-        spending,
-    }
+    CampaignView::unspent("shoes", 7, plan)
 }
 
 fn control(budget: u64) -> Control {
@@ -460,7 +450,7 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
     }
     assert_eq!(lease_of("8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), None, "it has more than 128 bits");
     let of_another_log = Money { opened: at(21), ..settlement.money.clone() };
-    assert_eq!(control.strays(vec![settlement.money, of_another_log.clone()]), [of_another_log]);
+    assert_eq!(control.unknown(vec![settlement.money, of_another_log.clone()]), [of_another_log]);
 }
 
 #[test]

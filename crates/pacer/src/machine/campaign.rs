@@ -94,6 +94,14 @@ pub struct Spending {
     pub losses: Losses,
 }
 
+#[cfg(test)]
+impl CampaignView {
+    /// Of a campaign that has spent nothing.
+    pub fn unspent(id: &str, number: u32, plan: Plan) -> CampaignView {
+        Campaign::new(id.into(), plan, 1).view(number)
+    }
+}
+
 impl Campaign {
     /// A new one.
     pub fn new(id: Box<str>, plan: Plan, changed: u64) -> Campaign {

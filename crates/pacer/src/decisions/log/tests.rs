@@ -9,7 +9,7 @@ use crate::bidder::{BidRequest, Bidder};
 use crate::control::{Control, ControlSettings};
 use crate::decisions::{Question, Replayed, read_records, replay};
 use crate::frequency::FrequencyTable;
-use crate::machine::{LastChange, Spending};
+use crate::machine::Spending;
 use crate::plan::{Flight, FrequencyCap, Plan, StrategyChoice};
 use crate::strategy::STRATEGIES;
 use crate::token::TokenKey;
@@ -33,17 +33,7 @@ fn view(number: u32, strategy: &str) -> CampaignView {
         frequency: Some(FrequencyCap { bids_max: 3, window_s: 60 }),
         openrtb: None,
     };
-    let (id, spending) = (format!("campaign-{number}").into(), Spending::default());
-    CampaignView {
-        id,
-        number,
-        plan,
-        changed: 1,
-        last_change: LastChange::default(),
-        is_ended: false,
-        leases: 0,
-        spending,
-    }
+    CampaignView::unspent(&format!("campaign-{number}"), number, plan)
 }
 
 /// A quarter of an hour of all strategies; the files that it leaves.
