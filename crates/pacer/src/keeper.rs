@@ -235,13 +235,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     async fn give_back_unknown_of(&self, account: &str) -> Result<(), String> {
         let held = self.treasury.held_of(account).await?;
         let unknown = self.control.borrow().unknown(held);
-        if let Some(first) = unknown.first() {
-            let amount = unknown.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
-            let (leases, opened) = (unknown.len(), first.opened);
-            let what = format!("the ledger holds {amount} of {account} for {leases} leases that nobody knows of");
-            let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
-            self.tell(&format!("{what}: it is given back"), &why);
-        }
+        let Some(first) = unknown.first() else { return Ok(()) };
         for unknown in unknown.chunks(LEASES_AT_ONCE) {
             let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
             for settled in self.treasury.settle(unknown.iter().map(settlement).collect()).await {
@@ -250,6 +244,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 }
             }
         }
+        let amount = unknown.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
+        let (leases, opened) = (unknown.len(), first.opened);
+        let what = format!("the ledger held {amount} of {account} for {leases} leases that nobody knows of");
+        let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
+        self.tell(&format!("{what}: it is given back"), &why);
         Ok(())
     }
 
