@@ -30,7 +30,7 @@ use tidegate_machines::TimeMs;
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
-use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::machine::{CampaignView, LeaseView, LeaseWanted, Life, NoLease, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
@@ -348,12 +348,17 @@ impl Control {
         }
     }
 
+    /// When leases are bid with that are opened now.
+    pub fn lease_life(&self, now: TimeMs) -> Life {
+        Life::of(now, self.settings.lease_life_ms())
+    }
+
     /// What the machine has answered to one of them.
     pub fn opened(&mut self, worker: u16, wanted: LeaseWanted, opened: Result<LeaseView, NoLease>, now: TimeMs) {
         match opened {
             Ok(lease) => {
-                let LeaseView { campaign, amount, opened, .. } = lease;
-                let known = Known { campaign, worker, amount, day: wanted.day, opened, stage: Stage::Opened };
+                let LeaseView { campaign, amount, life, .. } = lease;
+                let known = Known { campaign, worker, amount, day: wanted.day, life, stage: Stage::Opened };
                 self.leases.insert(lease.id, known);
             }
             Err(why) => {

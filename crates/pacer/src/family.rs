@@ -59,7 +59,7 @@ impl Commands for CampaignCommands {
                 Command::Delete { id, by } => id.len() + by.len(),
                 Command::Read { id } | Command::List { after: id, .. } => id.len(),
                 Command::Forget { campaigns } | Command::Spending { campaigns } => campaigns.len() * 4,
-                Command::Open { wanted } => wanted.len() * size_of::<LeaseWanted>(),
+                Command::Open { wanted, .. } => wanted.len() * size_of::<LeaseWanted>(),
                 Command::Win { wins } => wins.len() * size_of::<Win>(),
                 Command::Lose { bids } => bids.len() * size_of::<Bid>(),
                 Command::Retire { leases } => leases.len() * size_of::<RetiredLease>(),

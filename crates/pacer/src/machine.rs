@@ -38,7 +38,7 @@ use crate::units::BudgetMicros;
 pub use campaign::{CampaignView, LastChange, Spending};
 pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
 pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
-pub use lease::{LeaseId, LeaseView};
+pub use lease::{LeaseId, LeaseView, Life};
 
 use campaign::Campaign;
 use lease::{Bids, Lease, LeaseStage};
@@ -186,7 +186,7 @@ impl Campaigns {
         Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into() }, outcome))
     }
 
-    fn open(&self, wanted: &[LeaseWanted], now: TimeMs) -> (Option<What>, Outcome) {
+    fn open(&self, wanted: &[LeaseWanted], life: Life) -> (Option<What>, Outcome) {
         let (mut leased, mut leases, mut outcomes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for wanted in wanted {
             let counter = self.opened + 1 + leases.len() as u64;
@@ -201,12 +201,12 @@ impl Campaigns {
                     campaign: wanted.campaign,
                     amount,
                     spent: BudgetMicros::ZERO,
-                    opened: now,
+                    life,
                     is_closed: false,
                 }
             }));
         }
-        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases });
+        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases, life: Some(life) });
         (what, Outcome::Opened(outcomes))
     }
 
@@ -273,7 +273,7 @@ impl Campaigns {
             },
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
-            What::Opened { first, leases } => {
+            What::Opened { first, leases, .. } => {
                 *first == self.opened + 1
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
@@ -329,14 +329,14 @@ impl Campaigns {
                     self.changes.remove(&campaign.changed);
                 }
             }
-            What::Opened { leases, .. } => {
+            What::Opened { leases, life, .. } => {
                 for Opened { campaign, amount, day } in leases {
                     let day = self.campaigns.get_mut(campaign).expect("it follows").lease(*amount, *day);
                     let (campaign, amount) = (*campaign, *amount);
                     let (spent, returned) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
-                    let (opened, stage) = (at, LeaseStage::Open);
+                    let (life, stage) = (life.unwrap_or(Life::unsaid(at)), LeaseStage::Open);
                     let (won, lost) = (Bids::default(), Bids::default());
-                    let lease = Lease { campaign, amount, day, opened, stage, spent, returned, won, lost };
+                    let lease = Lease { campaign, amount, day, life, stage, spent, returned, won, lost };
                     self.opened += 1;
                     self.leases.insert(LeaseId::new(self.shard, self.opened), lease);
                 }
@@ -476,7 +476,7 @@ impl Machine for Campaigns {
                 Some(number) => append(What::Ended { number: *number, by: by.clone() }, Outcome::Done),
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
-            Command::Open { wanted } => maybe(self.open(wanted, now)),
+            Command::Open { wanted, life } => maybe(self.open(wanted, *life)),
             Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms)),
             Command::Lose { bids } => maybe(self.lose(bids)),
             Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),

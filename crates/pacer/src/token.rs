@@ -45,7 +45,7 @@ pub struct Bid {
 
 /// When a lease was opened, as far as a token says it: the milliseconds within 4.7 hours. A lease of the same number on
 /// another timeline, that of before a restore, was opened at another time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Opening(u32);
 
 impl Opening {

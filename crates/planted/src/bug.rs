@@ -23,6 +23,8 @@ pub enum Bug {
     LeftReturnedTwice,
     /// What the ledger holds of closed leases that it did not settle is leased again.
     UnsettledLeased,
+    /// A win of a lease that a restore has taken back is charged to the lease that has its number now.
+    ForeignWinTaken,
     /// A settlement whose answer was lost is taken for done.
     SettlementTrusted,
     /// A lease is granted to another worker as well.

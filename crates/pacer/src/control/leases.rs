@@ -17,8 +17,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
 use crate::bidder::{Grant, LeaseChange, Retired};
-use crate::limits::LEASE_LIFE_MS_MAX;
-use crate::machine::{LeaseId, LeaseView, RetiredLease};
+use crate::machine::{LeaseId, LeaseView, Life, RetiredLease};
 use crate::units::BudgetMicros;
 
 /// A lease of this process, or one that was open at its start.
@@ -29,7 +28,7 @@ pub(super) struct Known {
     pub amount: BudgetMicros,
     /// For whose cap it counts.
     pub day: i32,
-    pub opened: TimeMs,
+    pub life: Life,
     pub stage: Stage,
 }
 
@@ -204,13 +203,11 @@ impl Control {
         if self.leases.get(lease.id).is_some() || is_planted(Bug::LeasesForgotten) {
             return;
         }
-        // The earlier process may have had another `pacing.lease_ms`.
-        let last_bid = now.0.min(lease.opened.0.saturating_add(LEASE_LIFE_MS_MAX));
-        let until = TimeMs(last_bid + self.settings.win_deadline_ms);
+        let until = TimeMs(now.min(lease.life.until).0 + self.settings.win_deadline_ms);
         let held = lease.amount - lease.spent;
         let stage = if lease.is_closed { Stage::Closing { until, held } } else { Stage::Retired { until } };
-        let (campaign, amount, opened) = (lease.campaign, lease.amount, lease.opened);
-        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, opened, stage });
+        let (campaign, amount, life) = (lease.campaign, lease.amount, lease.life);
+        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, stage });
     }
 
     /// Leases whose money is to be held.
@@ -222,8 +219,7 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        let Known { campaign, worker, amount, day, opened, .. } = known;
-        let until = TimeMs(opened.0 + self.settings.lease_life_ms());
+        let Known { campaign, worker, amount, day, life: Life { opened, until }, .. } = known;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
         if is_stopped || now >= until {
             // The plan has changed since it was asked for, or the ledger took so long that its time is over.
@@ -355,7 +351,7 @@ impl Control {
     /// What the ledger is to be told of a lease that is closed.
     pub fn settlement(&self, lease: &LeaseView) -> Option<Settlement> {
         let known = self.leases.get(lease.id)?;
-        Some(Settlement { money: self.money(lease.id, &Known { opened: lease.opened, ..*known })?, spent: lease.spent })
+        Some(Settlement { money: self.money(lease.id, &Known { life: lease.life, ..*known })?, spent: lease.spent })
     }
 
     /// The ledger has what was spent.
@@ -387,13 +383,14 @@ impl Control {
     /// Of an account of which the ledger holds money for these leases, those that nobody knows: the log of campaigns is
     /// older than the ledger. A lease that is opened now is known before its money is held.
     pub fn unknown(&self, held: Vec<Money>) -> Vec<Money> {
-        let is_known = |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.opened == money.opened);
+        let is_known =
+            |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.life.opened == money.opened);
         held.into_iter().filter(|money| !is_known(money)).collect()
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {
         let plan = &self.campaigns.get(&known.campaign)?.view.plan;
         let (account, spend) = (plan.account.clone(), plan.spend.clone());
-        Some(Money { lease, opened: known.opened, account, spend, amount: known.amount })
+        Some(Money { lease, opened: known.life.opened, account, spend, amount: known.amount })
     }
 }

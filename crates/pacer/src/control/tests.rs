@@ -79,7 +79,7 @@ fn lease(counter: u64, amount: u64) -> LeaseView {
         campaign: 7,
         amount: BudgetMicros(amount),
         spent: BudgetMicros::ZERO,
-        opened: NOW,
+        life: Life::of(NOW, SETTINGS.lease_life_ms()),
         is_closed: false,
     }
 }
@@ -88,7 +88,7 @@ fn lease(counter: u64, amount: u64) -> LeaseView {
 fn grant(control: &mut Control, worker: u16, counter: u64, now: TimeMs) -> LeaseView {
     let wanted = control.wanted(now);
     let (_, wanted) = *wanted.iter().find(|(of, _)| *of == worker).expect("money is wanted");
-    let opened = LeaseView { opened: now, ..lease(counter, wanted.amount.0) };
+    let opened = LeaseView { life: control.lease_life(now), ..lease(counter, wanted.amount.0) };
     control.opened(worker, wanted, Ok(opened), now);
     assert_eq!(control.to_hold().len(), 1, "its money is to be held");
     control.held(opened.id, now);
@@ -291,7 +291,7 @@ fn a_lease_that_the_budget_bounds_is_used_before_there_is_another() {
             let spending = Spending { exposed: BudgetMicros(9_000 - left), ..Spending::default() };
             control.learn_spending(7, spending);
             let (campaign, spent) = (7, BudgetMicros::ZERO);
-            let lease = LeaseView { id, campaign, amount, spent, opened: now, is_closed: false };
+            let lease = LeaseView { id, campaign, amount, spent, life: control.lease_life(now), is_closed: false };
             control.opened(worker, wanted, Ok(lease), now);
             control.held(id, now);
             opened.push(amount.0);
@@ -307,17 +307,17 @@ fn a_lease_that_the_budget_bounds_is_used_before_there_is_another() {
 fn a_start_does_not_begin_the_deadline_of_a_lease_anew_when_nothing_can_be_bid_on_it() {
     let (life, longest) = (SETTINGS.lease_life_ms(), ControlSettings { lease_ms: 60_000, ..SETTINGS }.lease_life_ms());
     assert_eq!((life, longest), (10_000, crate::limits::LEASE_LIFE_MS_MAX));
-    let due_of_start = |started: u64| {
+    let due_of_start = |opened: u64, life: u64, started: u64| {
         let mut control = control(10_000_000);
-        control.recover(&lease(1, 500), at(started));
+        control.recover(&LeaseView { life: Life::of(at(opened), life), ..lease(1, 500) }, at(started));
         (0..300_000).find(|ms| !control.due(at(*ms)).is_empty())
     };
-    assert_eq!(due_of_start(3_000), Some(8_001), "it may have been bid with until the start");
-    assert_eq!(due_of_start(life + 1), Some(life + 5_002), "another process may have leased for longer");
-    assert_eq!([longest, longest + 2_000, longest + 4_999].map(due_of_start), [Some(longest + 5_001); 3]);
-    let mut ahead = control(10_000_000);
-    ahead.recover(&LeaseView { opened: at(3_600_000), ..lease(1, 500) }, at(3_000));
-    assert_eq!(ahead.due(at(8_001)), [lease(1, 500).id], "the time of records is ahead");
+    assert_eq!(due_of_start(0, life, 3_000), Some(8_001), "it may have been bid with until the start");
+    assert_eq!(due_of_start(0, longest, life), Some(life + 5_001), "its process has leased for longer");
+    for life in [life, longest] {
+        assert_eq!([life, life + 2_000, life + 4_999].map(|at| due_of_start(0, life, at)), [Some(life + 5_001); 3]);
+    }
+    assert_eq!(due_of_start(3_600_000, life, 3_000), Some(8_001), "the clock was ahead");
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
     let opened = grant(&mut control, 0, 1, at(20));
     let settlement = control.settlement(&opened).expect("it is known");
     let id = settlement.money.hold_id(0xABCD);
-    assert_eq!(lease_of(&id), Some((opened.opened, 0xABCD, opened.id)));
+    assert_eq!(lease_of(&id), Some((opened.life.opened, 0xABCD, opened.id)));
     for other in
         ["", "vote-1", "01M8K7H2X31FJG00000000000", "01M8K7H2X31FJG0000000000001", "01m8k7h2x31fjg000000000001"]
     {

@@ -125,6 +125,11 @@ impl<'a> Reader<'a> {
         (0..count).map(|_| each(self)).collect()
     }
 
+    /// Whether nothing is left.
+    pub fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Nothing is left.
     pub fn end(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed) }

@@ -4,7 +4,7 @@ use tidegate_machines::TimeMs;
 
 use super::campaign::{CampaignView, Spending};
 use super::event::RetiredLease;
-use super::lease::{LeaseId, LeaseView};
+use super::lease::{LeaseId, LeaseView, Life};
 use crate::plan::Plan;
 use crate::token::Bid;
 use crate::units::{BudgetMicros, PriceMicros};
@@ -37,6 +37,8 @@ pub enum Command {
     Open {
         /// What for.
         wanted: Vec<LeaseWanted>,
+        /// When the leases are bid with.
+        life: Life,
     },
     /// Bids have won.
     Win {

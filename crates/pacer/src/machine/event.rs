@@ -11,7 +11,7 @@ use tidegate_shard::form::{self, Malformed};
 
 use super::codec::{Reader, put_bytes, put_name, put_number};
 use super::command::{LeaseWanted, Win};
-use super::lease::LeaseId;
+use super::lease::{LeaseId, Life};
 use crate::plan::Plan;
 use crate::token::Bid;
 use crate::units::{BudgetMicros, PriceMicros};
@@ -57,6 +57,8 @@ pub enum What {
         first: u64,
         /// In their order. What was wanted at least is not written.
         leases: Vec<Opened>,
+        /// When they are bid with. Records of before do not say it.
+        life: Option<Life>,
     },
     /// Bids have won.
     Won {
@@ -191,7 +193,7 @@ impl Event {
                 put_number(into, campaigns.len() as u64);
                 campaigns.iter().for_each(|number| put_number(into, (*number).into()));
             }
-            What::Opened { first, leases } => {
+            What::Opened { first, leases, life } => {
                 begin(OPENED);
                 put_number(into, *first);
                 put_number(into, leases.len() as u64);
@@ -199,6 +201,9 @@ impl Event {
                     put_number(into, (*campaign).into());
                     put_number(into, amount.0);
                     put_number(into, zigzag(*day));
+                }
+                if let Some(life) = life {
+                    put_life(into, *life);
                 }
             }
             What::Won { wins } => {
@@ -256,7 +261,8 @@ impl Event {
                     let (campaign, amount) = (reader.small()?, BudgetMicros(reader.number()?));
                     Ok(Opened { campaign, amount, day: unzigzag(reader.small()?) })
                 })?;
-                What::Opened { first, leases }
+                let life = if reader.is_at_end() { None } else { Some(read_life(&mut reader)?) };
+                What::Opened { first, leases, life }
             }
             WON => {
                 let wins = reader.many(|reader| {
@@ -292,6 +298,18 @@ impl Event {
 fn put_leases(into: &mut Vec<u8>, leases: &[LeaseId]) {
     put_number(into, leases.len() as u64);
     leases.iter().for_each(|lease| put_number(into, lease.0));
+}
+
+/// When leases are bid with: the opening, and for how long.
+pub(super) fn put_life(into: &mut Vec<u8>, life: Life) {
+    put_number(into, life.opened.0);
+    put_number(into, life.ms());
+}
+
+/// What [`put_life`] has appended.
+pub(super) fn read_life(reader: &mut Reader<'_>) -> Result<Life, Malformed> {
+    let (opened, ms) = (reader.number()?, reader.number()?);
+    opened.checked_add(ms).map(|until| Life { opened: TimeMs(opened), until: TimeMs(until) }).ok_or(Malformed)
 }
 
 /// A signed number, so that small ones are short.

@@ -10,6 +10,7 @@ use std::fmt;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 
+use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::units::BudgetMicros;
 
 /// Bits of a lease's id that count; above them is the shard.
@@ -43,6 +44,33 @@ impl fmt::Display for LeaseId {
     }
 }
 
+/// When a lease is bid with, by the clock by which bids are made. That of the records may be ahead of it, and stands
+/// still then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// It is opened then.
+    pub opened: TimeMs,
+    /// Nothing is bid with it behind that.
+    pub until: TimeMs,
+}
+
+impl Life {
+    /// So many milliseconds from its opening.
+    pub const fn of(opened: TimeMs, ms: u64) -> Life {
+        Life { opened, until: TimeMs(opened.0.saturating_add(ms)) }
+    }
+
+    /// The longest that may be, of a lease whose record has this time and does not say it.
+    pub(super) const fn unsaid(at: TimeMs) -> Life {
+        Life::of(at, LEASE_LIFE_MS_MAX)
+    }
+
+    /// For how long it is bid with.
+    pub(super) const fn ms(self) -> u64 {
+        self.until.0 - self.opened.0
+    }
+}
+
 /// Money of a campaign that is leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lease {
@@ -50,7 +78,7 @@ pub(super) struct Lease {
     pub amount: BudgetMicros,
     /// The day whose cap it counts for.
     pub day: i32,
-    pub opened: TimeMs,
+    pub life: Life,
     pub stage: LeaseStage,
     /// What wins have cost.
     pub spent: BudgetMicros,
@@ -83,8 +111,8 @@ pub struct LeaseView {
     pub amount: BudgetMicros,
     /// What wins have cost.
     pub spent: BudgetMicros,
-    /// When it was opened.
-    pub opened: TimeMs,
+    /// When it is bid with.
+    pub life: Life,
     /// No further win counts.
     pub is_closed: bool,
 }
@@ -112,8 +140,8 @@ impl Lease {
     }
 
     pub fn view(&self, id: LeaseId) -> LeaseView {
-        let Lease { campaign, amount, spent, opened, stage, .. } = *self;
-        LeaseView { id, campaign, amount, spent, opened, is_closed: stage == LeaseStage::Closed }
+        let Lease { campaign, amount, spent, life, stage, .. } = *self;
+        LeaseView { id, campaign, amount, spent, life, is_closed: stage == LeaseStage::Closed }
     }
 }
 

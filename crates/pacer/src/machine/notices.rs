@@ -84,7 +84,8 @@ impl Campaigns {
 
     /// Whether a bid is of another timeline: before a restore, leases had the same numbers.
     fn is_foreign(&self, bid: &Bid) -> bool {
-        self.leases.get(&bid.lease).is_some_and(|lease| bid.opened != Opening::of(lease.opened))
+        let is_other = |lease: &Lease| bid.opened != Opening::of(lease.life.opened);
+        self.leases.get(&bid.lease).is_some_and(is_other) && !is_planted(Bug::ForeignWinTaken)
     }
 
     /// Whether a win is to be paid. A duplicate is one also when it is late: what was paid is paid.

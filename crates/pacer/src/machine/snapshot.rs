@@ -6,15 +6,17 @@ use tidegate_shard::form::{self, Malformed};
 use super::Campaigns;
 use super::campaign::{Campaign, Day, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
-use super::event::{unzigzag, zigzag};
-use super::lease::{Bids, Lease, LeaseId, LeaseStage};
+use super::event::{put_life, read_life, unzigzag, zigzag};
+use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
 use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
-const LAYOUT: u8 = 3;
-/// The one before: without who has changed a campaign last.
-const LAYOUT_BEFORE: u8 = 2;
+const LAYOUT: u8 = 4;
+/// One of before: a lease has the time of its record, and does not say until when it is bid with.
+const WITHOUT_LIVES: u8 = 3;
+/// The one before that: also without who has changed a campaign last.
+const WITHOUT_NAMES: u8 = 2;
 
 impl Campaigns {
     pub(super) fn write(&self, part: &mut dyn FnMut(&[u8])) {
@@ -48,7 +50,7 @@ impl Campaigns {
     pub(super) fn read(body: &[u8]) -> Result<Campaigns, Malformed> {
         let mut reader = Reader::new(body);
         let layout = reader.byte()?;
-        if ![LAYOUT, LAYOUT_BEFORE].contains(&layout) {
+        if !(WITHOUT_NAMES..=LAYOUT).contains(&layout) {
             return Err(Malformed);
         }
         let shard = ShardIndex(reader.number()?.try_into().map_err(|_| Malformed)?);
@@ -64,7 +66,7 @@ impl Campaigns {
             if counter > opened {
                 return Err(Malformed);
             }
-            Ok((LeaseId::new(shard, counter), read_lease(reader)?))
+            Ok((LeaseId::new(shard, counter), read_lease(reader, layout)?))
         })?;
         reader.end()?;
         if !is_ascending(&campaigns) || !is_ascending(&leases) {
@@ -127,7 +129,7 @@ fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malfor
         plan: form::read(reader.bytes()?)?,
         changed: reader.number()?,
         last_change: match layout {
-            LAYOUT_BEFORE => LastChange::default(),
+            WITHOUT_NAMES => LastChange::default(),
             _ => LastChange { by: reader.text()?.into(), at: TimeMs(reader.number()?) },
         },
         is_ended: reader.is()?,
@@ -147,9 +149,10 @@ fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malfor
 }
 
 fn write_lease(lease: &Lease, into: &mut Vec<u8>) {
-    let Lease { campaign, amount, day, opened, stage, spent, returned, won, lost } = lease;
-    let numbers = [u64::from(*campaign), amount.0, zigzag(*day), opened.0, spent.0, returned.0];
-    numbers.into_iter().for_each(|number| put_number(into, number));
+    let Lease { campaign, amount, day, life, stage, spent, returned, won, lost } = lease;
+    [u64::from(*campaign), amount.0, zigzag(*day)].into_iter().for_each(|number| put_number(into, number));
+    put_life(into, *life);
+    [spent.0, returned.0].into_iter().for_each(|number| put_number(into, number));
     into.push(match stage {
         LeaseStage::Open => 0,
         LeaseStage::Retired => 1,
@@ -161,9 +164,12 @@ fn write_lease(lease: &Lease, into: &mut Vec<u8>) {
     }
 }
 
-fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, Malformed> {
+fn read_lease(reader: &mut Reader<'_>, layout: u8) -> Result<Lease, Malformed> {
     let (campaign, amount, day) = (reader.small()?, BudgetMicros(reader.number()?), unzigzag(reader.small()?));
-    let opened = TimeMs(reader.number()?);
+    let life = match layout {
+        WITHOUT_NAMES | WITHOUT_LIVES => Life::unsaid(TimeMs(reader.number()?)),
+        _ => read_life(reader)?,
+    };
     let (spent, returned) = (BudgetMicros(reader.number()?), BudgetMicros(reader.number()?));
     if spent.0.checked_add(returned.0).is_none_or(|sum| sum > amount.0) {
         return Err(Malformed);
@@ -176,5 +182,5 @@ fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, Malformed> {
     };
     let mut bids = || Bids::from_words(reader.many(Reader::number)?).ok_or(Malformed);
     let (won, lost) = (bids()?, bids()?);
-    Ok(Lease { campaign, amount, day, opened, stage, spent, returned, won, lost })
+    Ok(Lease { campaign, amount, day, life, stage, spent, returned, won, lost })
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
+use super::event::put_life;
 use super::*;
+use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::plan::{Flight, StrategyChoice};
 use crate::token::{Bid, Opening};
 use crate::units::PriceMicros;
@@ -78,7 +80,9 @@ impl Driven {
     fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
         let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
         let wanted = LeaseWanted { campaign, amount, least, unsettled, day };
-        let Outcome::Opened(opened) = self.ask(Command::Open { wanted: vec![wanted] }) else { panic!("it was opened") };
+        let life = Life::of(self.now, 10_000);
+        let opened = self.ask(Command::Open { wanted: vec![wanted], life });
+        let Outcome::Opened(opened) = opened else { panic!("it was opened: {opened:?}") };
         opened[0]
     }
 
@@ -118,7 +122,7 @@ impl Driven {
 
     /// When a lease was opened; some time, if it is not known any more.
     fn opening(&self, lease: LeaseId) -> Opening {
-        Opening::of(self.state.leases.get(&lease).map_or(TimeMs(0), |lease| lease.opened))
+        Opening::of(self.state.leases.get(&lease).map_or(TimeMs(0), |lease| lease.life.opened))
     }
 
     fn view(&mut self, id: &str) -> CampaignView {
@@ -270,6 +274,48 @@ fn who_has_changed_a_campaign_last_is_told() {
     }
 }
 
+/// Records have the time of a clock that never goes back. Behind a start with one that was ahead it stands still, and
+/// leases of the same number from before and behind a restore would have one opening.
+#[test]
+fn a_lease_is_opened_at_the_time_by_which_is_bid_on_it() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    driven.now = TimeMs(7);
+    let opened = |driven: &mut Driven| driven.open(1, 100, 0).expect("there is money");
+    assert_eq!((opened(&mut driven).life, driven.state.time), (Life::of(TimeMs(7), 10_000), TimeMs(10)));
+    driven.now = TimeMs(8);
+    assert_eq!((opened(&mut driven).life.opened, driven.state.time), (TimeMs(8), TimeMs(10)));
+    assert_eq!(driven.restarted(), driven.state);
+}
+
+/// They have its time, and it may be bid with for as long as one may be.
+#[test]
+fn leases_of_before_have_the_time_of_their_record() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(1_000));
+    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(100), day: 0 }];
+    let event = Event { at: TimeMs(20), what: What::Opened { first: 1, leases, life: None } };
+    let mut bytes = Vec::new();
+    event.encode(&mut bytes);
+    assert_eq!(Event::decode(&bytes).as_ref(), Ok(&event));
+    let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
+    assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
+    let command = Command::Leases { after: LeaseId::new(ShardIndex(1), 0), limit: 9 };
+    let Outcome::Leases(leases) = driven.ask(command) else { panic!("of leases") };
+    assert_eq!(leases[0].life, Life::of(TimeMs(20), LEASE_LIFE_MS_MAX));
+
+    let mut snapshot = Vec::new();
+    driven.state.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
+    // The lease: its counter, campaign, amount and day, its opening, for how long; in a snapshot of before, not that.
+    let mut life = Vec::new();
+    put_life(&mut life, leases[0].life);
+    let mut of_before = snapshot.clone();
+    let at = of_before.windows(life.len()).rposition(|part| part == life).expect("it is written");
+    of_before.splice(at..at + life.len(), [20]);
+    of_before[0] = 3;
+    assert_eq!(Campaigns::read_snapshot(&of_before), Ok(driven.state));
+}
+
 /// As a version did that did not count what the ledger holds for nothing.
 #[test]
 fn records_that_lease_what_the_ledger_holds_are_read() {
@@ -278,7 +324,7 @@ fn records_that_lease_what_the_ledger_holds_are_read() {
     let lease = driven.open(1, 800, 0).expect("there is money").id;
     driven.retire(lease, 800);
     let leases = vec![Opened { campaign: 1, amount: BudgetMicros(1_000), day: 0 }];
-    let event = Event { at: driven.now, what: What::Opened { first: 2, leases } };
+    let event = Event { at: driven.now, what: What::Opened { first: 2, leases, life: None } };
     let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
     assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
     driven.state.assert_sound();
@@ -295,7 +341,7 @@ fn what_is_held_adds_up_in_any_record() {
     driven.retire(lease, half);
     let opened = |amount| {
         let leases = vec![Opened { campaign: 1, amount: BudgetMicros(amount), day: 0 }];
-        Event { at: TimeMs(10), what: What::Opened { first: 2, leases } }
+        Event { at: TimeMs(10), what: What::Opened { first: 2, leases, life: None } }
     };
     let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
     assert!(driven.state.apply_checked(&opened(half), at).is_err());
@@ -495,7 +541,7 @@ impl Modelled {
     }
 
     fn bid(&self, number: u32, at: TimeMs) -> Bid {
-        let (opened, price) = (Opening::of(self.view.opened), PriceMicros(Modelled::price(number) as u32));
+        let (opened, price) = (Opening::of(self.view.life.opened), PriceMicros(Modelled::price(number) as u32));
         Bid { lease: self.view.id, opened, number, at, price }
     }
 

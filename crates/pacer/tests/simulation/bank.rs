@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tidegate_machines::TimeMs;
 use tidegate_pacer::control::{Money, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, Settled};
 use tidegate_pacer::machine::LeaseId;
@@ -19,6 +20,16 @@ struct Hold {
     amount: u64,
 }
 
+/// Money that was held, and what was paid of it.
+pub struct Paid {
+    pub node: usize,
+    pub lease: LeaseId,
+    /// When the lease was opened.
+    pub opened: TimeMs,
+    account: Box<str>,
+    pub amount: u64,
+}
+
 /// Accounts and holds.
 #[derive(Default)]
 pub struct Bank {
@@ -26,8 +37,8 @@ pub struct Bank {
     holds: BTreeMap<HoldId, Hold>,
     /// Holds that are over, and what was paid of them.
     over: BTreeMap<HoldId, u64>,
-    /// Their nodes and leases, in the order in which they were settled.
-    settled: Vec<(usize, LeaseId)>,
+    /// The same, in the order in which they were settled.
+    settled: Vec<Paid>,
     /// It settles nothing: the accounts of what is spent are frozen.
     refuses: bool,
 }
@@ -64,14 +75,18 @@ impl Bank {
         self.holds.iter().filter_map(of_it).collect()
     }
 
-    /// How many holds were settled.
-    pub fn settled(&self) -> usize {
-        self.settled.len()
+    /// Holds that were settled.
+    pub fn settled(&self) -> &[Paid] {
+        &self.settled
     }
 
-    /// The leases of a node whose holds were settled behind the first `behind`.
-    pub fn settled_of(&self, node: usize, behind: usize) -> impl Iterator<Item = LeaseId> {
-        self.settled[behind..].iter().filter(move |(of, _)| *of == node).map(|(_, lease)| *lease)
+    /// What a node's holds of an account beside those of known leases are, and what was paid of those that were settled
+    /// behind the first `behind`.
+    pub fn beside(&self, node: usize, account: &str, behind: usize, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
+        let unknown =
+            self.held_of(node, account).into_iter().filter(|money| !known.contains(&(money.lease, money.opened)));
+        let of_it = self.settled[behind..].iter().filter(|paid| paid.node == node && *paid.account == *account);
+        unknown.map(|money| money.amount.0).sum::<u64>() + of_it.map(|paid| paid.amount).sum::<u64>()
     }
 
     /// From now on, it settles nothing, or everything again.
@@ -109,7 +124,7 @@ impl Bank {
         assert!(spent <= amount, "a lease spends no more than is held");
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;
         self.fund(&spend, spent);
-        self.settled.push((node, lease));
+        self.settled.push(Paid { node, lease, opened: settlement.money.opened, account, amount: spent });
         self.over.insert(id, spent);
         Settled::Done
     }

@@ -12,6 +12,10 @@ pub struct Made {
     pub bid: Bid,
     pub campaign: usize,
     pub fate: Fate,
+    /// What its win has cost.
+    pub paid: u64,
+    /// A restore has taken back what was known of it. Its money may be gone: the ledger has settled its lease.
+    pub is_restored: bool,
 }
 
 /// What became of a bid.
@@ -20,6 +24,8 @@ pub enum Fate {
     Unknown,
     Won,
     Lost,
+    /// Its lease was opened on a timeline that a restore has ended.
+    Foreign,
 }
 
 /// What a notice is answered.
@@ -83,6 +89,9 @@ impl Made {
             (Fate::Unknown, _) => Said::Taken,
             (Fate::Won, true) | (Fate::Lost, false) => Said::Duplicate,
             (Fate::Won, false) | (Fate::Lost, true) => Said::Contrary,
+            // As of a lease that is not known, or as of another lease of the same number.
+            (Fate::Foreign, _) if said == Said::Late => Said::Late,
+            (Fate::Foreign, _) => Said::Unfunded,
         };
         if said == expected || said == Said::Late && !is_in_time {
             return Ok(());

@@ -71,7 +71,7 @@ fn day(bytes_max: u64) -> Vec<Vec<u8>> {
                 campaign: wanted.campaign,
                 amount: wanted.amount,
                 spent: BudgetMicros::ZERO,
-                opened: now,
+                life: crate::machine::Life::of(now, 10_000),
                 is_closed: false,
             };
             control.opened(worker, wanted, Ok(opened), now);
