@@ -42,14 +42,23 @@ fn in_zone(zone: &TimeZone, now: TimeMs) -> Option<ZoneDay> {
     Some(ZoneDay { number, begins: ms(&begins)?, ends: ms(&ends)? })
 }
 
-/// A zone by its name in the tz database.
+/// A zone by its name in the tz database. Names that are another zone on another machine are none.
 pub fn find(name: &str) -> Option<TimeZone> {
-    TimeZone::get(name).ok()
+    let is_of_host = ["localtime", "posixrules"].iter().any(|own| name.eq_ignore_ascii_case(own));
+    TimeZone::get(name).ok().filter(|_| !is_of_host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zone_is_the_same_on_all_machines() {
+        assert!(find("Etc/UTC").is_some() && find("europe/berlin").is_some());
+        for name in ["localtime", "LocalTime", "posixrules", "Mars/Olympus", ""] {
+            assert_eq!(find(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn a_day_begins_at_midnight_of_its_zone() {
