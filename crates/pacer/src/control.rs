@@ -285,10 +285,15 @@ impl Control {
         self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, held| sum + held)
     }
 
-    /// Campaigns for which requests come, or that have leases.
-    pub fn active(&self, now: TimeMs) -> Vec<u32> {
-        let is_active = |number: &&u32| self.campaigns.get(number).is_some_and(|tracked| tracked.is_active(now));
-        self.busy.iter().filter(is_active).copied().collect()
+    /// Campaigns for which requests come, or that have leases, and which day it is there.
+    pub fn active(&mut self, now: TimeMs) -> Vec<(u32, i32)> {
+        let mut active = Vec::new();
+        each_of(&mut self.campaigns, &self.busy, |number, tracked| {
+            if tracked.is_active(now) {
+                active.push((number, tracked.day(now).number));
+            }
+        });
+        active
     }
 
     /// Ended campaigns without leases, which no bidder bids for.

@@ -328,8 +328,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn ask_spending(&self) -> Result<(), String> {
-        let active = self.control.borrow().active(self.now.get());
-        for (shard, numbers) in self.by_shard(active, |number| self.shard_of(*number)) {
+        let active = self.control.borrow_mut().active(self.now.get());
+        for (shard, numbers) in self.by_shard(active, |(number, _)| self.shard_of(*number)) {
             for campaigns in numbers.chunks(LEASES_AT_ONCE) {
                 let command = Command::Spending { campaigns: campaigns.to_vec() };
                 let Outcome::Spending(all) = self.shards.ask(shard, command).await? else {

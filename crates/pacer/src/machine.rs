@@ -20,6 +20,7 @@
 mod campaign;
 pub(crate) mod codec;
 mod command;
+mod days;
 mod event;
 mod lease;
 mod notices;
@@ -41,6 +42,7 @@ pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
 
 use campaign::Campaign;
+use days::Day;
 use lease::{Bids, Lease, LeaseStage};
 use notices::Noticed;
 
@@ -273,7 +275,7 @@ impl Campaigns {
             },
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
-            What::Opened { first, leases, .. } => {
+            What::Opened { first, leases, life } => {
                 *first == self.opened + 1
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day }| {
@@ -281,7 +283,11 @@ impl Campaigns {
                         // Records of before may lease what the ledger still holds.
                         let unsettled = BudgetMicros::ZERO;
                         let wanted = LeaseWanted { campaign, amount, least: amount, unsettled, day };
-                        self.leasable(&mut leased, wanted, Campaign::budget_left).is_ok()
+                        match self.leasable(&mut leased, wanted, Campaign::budget_left) {
+                            // And knew one day.
+                            Err(NoLease::DayUsed) => life.is_none(),
+                            leased => leased.is_ok(),
+                        }
                     })
             }
             What::Won { wins } => {
@@ -384,27 +390,28 @@ impl Campaigns {
                 && lease.spent.0.checked_add(lease.returned.0).is_some_and(|sum| sum <= lease.amount.0)
                 && lease.won.is_apart_from(&lease.lost)
                 && lease.is_known() == self.known.contains(id);
-            if !is_whole || lease.day > campaign.day.number {
+            if !is_whole || !campaign.days.may_have(lease.day) {
                 return false;
             }
             let of_campaign = sums.entry(lease.campaign).or_default();
             let Some(exposed) = of_campaign.exposed.0.checked_add(lease.exposed().0) else { return false };
             of_campaign.exposed = BudgetMicros(exposed);
             of_campaign.unreleased += lease.unreleased();
-            if lease.day == campaign.day.number {
-                of_campaign.day_exposed += lease.exposed();
-            }
+            *of_campaign.days.entry(lease.day).or_default() += lease.exposed();
             of_campaign.leases += 1;
         }
         let is_added = |(number, campaign): (&u32, &Campaign)| {
-            let Campaign { exposed, unreleased, leases, day, .. } = campaign;
-            let told =
-                LeaseSums { exposed: *exposed, day_exposed: day.exposed, unreleased: *unreleased, leases: *leases };
-            sums.get(number).copied().unwrap_or_default() == told
+            let Campaign { exposed, unreleased, leases, days, .. } = campaign;
+            let none = LeaseSums::default();
+            let sums = sums.get(number).unwrap_or(&none);
+            let on = |day: &Day| sums.days.get(&day.number).copied().unwrap_or_default();
+            (sums.exposed, sums.unreleased, sums.leases) == (*exposed, *unreleased, *leases)
+                && days.is_sound()
+                && days.known().iter().all(|day| on(day) == day.exposed)
+                && days.known().iter().map(|day| day.spent).sum::<BudgetMicros>() <= campaign.spent
                 && self.ids.get(&campaign.id) == Some(number)
                 && self.changes.get(&campaign.changed) == Some(number)
                 && campaign.changed <= self.sequence
-                && campaign.day.spent <= campaign.spent
         };
         self.shard.0 < self.shards
             && self.known.iter().all(|id| self.leases.contains_key(id))
@@ -415,10 +422,11 @@ impl Campaigns {
 }
 
 /// What the leases of a campaign add up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct LeaseSums {
     exposed: BudgetMicros,
-    day_exposed: BudgetMicros,
+    /// By the day for which they count.
+    days: BTreeMap<i32, BudgetMicros>,
     unreleased: BudgetMicros,
     leases: u32,
 }
@@ -492,7 +500,8 @@ impl Machine for Campaigns {
             Command::List { after, limit } => Decision::Answer(self.list(after, *limit)),
             Command::Changed { after, limit } => Decision::Answer(self.changed(*after, *limit)),
             Command::Spending { campaigns } => {
-                let spending = |number: &u32| Some((*number, self.campaigns.get(number)?.spending()));
+                let spending =
+                    |(number, day): &(u32, i32)| Some((*number, self.campaigns.get(number)?.spending_on(*day)));
                 Decision::Answer(Outcome::Spending(campaigns.iter().filter_map(spending).collect()))
             }
             Command::Leases { after, limit } => {

@@ -118,7 +118,7 @@ impl World {
     }
 
     fn spending(&self, number: u32) -> Spending {
-        let command = Command::Spending { campaigns: vec![number] };
+        let command = Command::Spending { campaigns: vec![(number, 0)] };
         match self.decide(shard_of(number), &command) {
             Outcome::Spending(all) => all[0].1,
             other => panic!("{other:?}"),

@@ -224,12 +224,13 @@ impl Tracked {
 
     /// Whether nothing may be bid: it has ended, is paused, or has less money than is spent and leased.
     pub fn is_stopped(&self) -> bool {
-        let Spending { spent, exposed, day_spent, day_exposed, .. } = self.view.spending;
+        let Spending { spent, exposed, day, day_spent, day_exposed, .. } = self.view.spending;
         let plan = &self.view.plan;
+        let is_today = self.day.is_some_and(|today| today.number == day);
         self.view.is_ended
             || plan.paused
             || spent + exposed > plan.budget_micros
-            || plan.daily_micros.is_some_and(|cap| day_spent + day_exposed > cap)
+            || is_today && plan.daily_micros.is_some_and(|cap| day_spent + day_exposed > cap)
     }
 
     pub fn absorb(&mut self, worker: u16, used: &Used, now: TimeMs) {

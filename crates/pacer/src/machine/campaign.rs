@@ -2,6 +2,7 @@
 
 use tidegate_machines::TimeMs;
 
+use super::days::{Day, Days};
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
@@ -24,7 +25,7 @@ pub(super) struct Campaign {
     pub unreleased: BudgetMicros,
     pub impressions: Impressions,
     pub losses: Losses,
-    pub day: Day,
+    pub days: Days,
 }
 
 /// Who has changed a plan last, and when: nobody at 0, where the record is from before these were written.
@@ -41,15 +42,6 @@ impl LastChange {
     pub fn of(by: &str, at: TimeMs) -> LastChange {
         if by.is_empty() { LastChange::default() } else { LastChange { by: by.into(), at } }
     }
-}
-
-/// What was spent on one day, the last for which money was leased.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Day {
-    /// Days since 1970 in the campaign's zone.
-    pub number: i32,
-    pub spent: BudgetMicros,
-    pub exposed: BudgetMicros,
 }
 
 /// A campaign as it is told.
@@ -82,7 +74,8 @@ pub struct Spending {
     pub exposed: BudgetMicros,
     /// What cannot be spent any more of leases that are not closed: the ledger holds it until they are.
     pub unreleased: BudgetMicros,
-    /// The day for which money was leased last: days since 1970 in the campaign's zone.
+    /// A day, in days since 1970 in the campaign's zone: the one that was asked for, or that for which money was leased
+    /// last.
     pub day: i32,
     /// What wins of that day have cost.
     pub day_spent: BudgetMicros,
@@ -117,7 +110,7 @@ impl Campaign {
             unreleased: BudgetMicros::ZERO,
             impressions: Impressions::default(),
             losses: Losses::default(),
-            day: Day::default(),
+            days: Days::default(),
         }
     }
 
@@ -133,27 +126,21 @@ impl Campaign {
 
     /// What may be leased on a day; `None` if no cap says so.
     pub fn day_left(&self, day: i32) -> Option<BudgetMicros> {
-        let used = if day > self.day.number { BudgetMicros::ZERO } else { self.day.spent + self.day.exposed };
-        self.plan.daily_micros.map(|cap| cap.left_behind(used))
+        let Day { spent, exposed, .. } = self.days.at(day);
+        self.plan.daily_micros.map(|cap| cap.left_behind(spent + exposed))
     }
 
-    /// Money is leased on a day. Returns for which day it counts: one before the last day counts for that.
+    /// Money is leased on a day. Returns for which day it counts.
     pub fn lease(&mut self, amount: BudgetMicros, day: i32) -> i32 {
-        if day > self.day.number {
-            self.day = Day { number: day, ..Day::default() };
-        }
         self.leases += 1;
         self.exposed += amount;
-        self.day.exposed += amount;
-        self.day.number
+        self.days.lease(amount, day)
     }
 
     /// A win of money that was leased for this day costs so much.
     pub fn spend(&mut self, price: BudgetMicros, day: i32) {
         self.spent += price;
-        if day >= self.day.number {
-            self.day.spent += price;
-        }
+        self.days.spend(price, day);
     }
 
     /// So much of an open or retired lease of this day cannot be spent any more.
@@ -165,9 +152,7 @@ impl Campaign {
     /// So much of what was leased for this day is not exposed any more.
     pub fn free(&mut self, amount: BudgetMicros, day: i32) {
         self.exposed -= amount;
-        if day >= self.day.number {
-            self.day.exposed -= amount;
-        }
+        self.days.free(amount, day);
     }
 
     pub fn view(&self, number: u32) -> CampaignView {
@@ -179,18 +164,23 @@ impl Campaign {
             last_change: self.last_change.clone(),
             is_ended: self.is_ended,
             leases: self.leases,
-            spending: self.spending(),
+            spending: self.spending(self.days.last()),
         }
     }
 
-    pub fn spending(&self) -> Spending {
+    /// What was spent on a day.
+    pub fn spending_on(&self, day: i32) -> Spending {
+        self.spending(Day { number: day, ..self.days.at(day) })
+    }
+
+    fn spending(&self, day: Day) -> Spending {
         Spending {
             spent: self.spent,
             exposed: self.exposed,
             unreleased: self.unreleased,
-            day: self.day.number,
-            day_spent: self.day.spent,
-            day_exposed: self.day.exposed,
+            day: day.number,
+            day_spent: day.spent,
+            day_exposed: day.exposed,
             impressions: self.impressions,
             losses: self.losses,
         }

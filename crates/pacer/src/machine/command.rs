@@ -92,8 +92,8 @@ pub enum Command {
     },
     /// What was spent of these campaigns.
     Spending {
-        /// Their numbers.
-        campaigns: Vec<u32>,
+        /// Their numbers, and on which day.
+        campaigns: Vec<(u32, i32)>,
     },
     /// Leases that are not settled.
     Leases {

@@ -4,8 +4,9 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::form::{self, Malformed};
 
 use super::Campaigns;
-use super::campaign::{Campaign, Day, LastChange};
+use super::campaign::{Campaign, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
+use super::days::{Day, Days};
 use super::event::{put_life, read_life, unzigzag, zigzag};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
 use crate::table::Table;
@@ -13,7 +14,8 @@ use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
 const LAYOUT: u8 = 4;
-/// One of before: a lease has the time of its record, and does not say until when it is bid with.
+/// One of before: a lease has the time of its record, and does not say until when it is bid with; of a campaign's days
+/// there is the last one.
 const WITHOUT_LIVES: u8 = 3;
 /// The one before that: also without who has changed a campaign last.
 const WITHOUT_NAMES: u8 = 2;
@@ -109,18 +111,19 @@ fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
     put_bytes(into, campaign.last_change.by.as_bytes());
     put_number(into, campaign.last_change.at.0);
     into.push(campaign.is_ended.into());
-    let Day { number, spent, exposed } = campaign.day;
     let numbers = [
         campaign.leases.into(),
         campaign.spent.0,
         campaign.exposed.0,
         campaign.impressions.0,
         campaign.losses.0,
-        zigzag(number),
-        spent.0,
-        exposed.0,
+        zigzag(campaign.days.last().number),
+        campaign.days.known().len() as u64,
     ];
     numbers.into_iter().for_each(|number| put_number(into, number));
+    for Day { number, spent, exposed } in campaign.days.known() {
+        [zigzag(*number), spent.0, exposed.0].into_iter().for_each(|number| put_number(into, number));
+    }
 }
 
 fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malformed> {
@@ -140,12 +143,19 @@ fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malfor
         unreleased: BudgetMicros::ZERO,
         impressions: Impressions(reader.number()?),
         losses: Losses(reader.number()?),
-        day: Day {
-            number: unzigzag(reader.small()?),
-            spent: BudgetMicros(reader.number()?),
-            exposed: BudgetMicros(reader.number()?),
+        days: match layout {
+            WITHOUT_NAMES | WITHOUT_LIVES => Days::of_last(read_day(reader)?),
+            _ => {
+                let last = unzigzag(reader.small()?);
+                Days::of(reader.many(read_day)?, last).ok_or(Malformed)?
+            }
         },
     })
+}
+
+fn read_day(reader: &mut Reader<'_>) -> Result<Day, Malformed> {
+    let number = unzigzag(reader.small()?);
+    Ok(Day { number, spent: BudgetMicros(reader.number()?), exposed: BudgetMicros(reader.number()?) })
 }
 
 fn write_lease(lease: &Lease, into: &mut Vec<u8>) {

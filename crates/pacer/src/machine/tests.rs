@@ -185,9 +185,28 @@ fn a_day_has_a_cap_of_its_own() {
     driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(40)), ..plan(100) });
     assert_eq!(driven.open(1, 70, 5).map(|lease| lease.amount), Ok(BudgetMicros(40)));
     assert_eq!(driven.open(1, 1, 5), Err(NoLease::DayUsed));
-    assert_eq!(driven.open(1, 1, 4), Err(NoLease::DayUsed), "a clock that goes back makes no day");
     assert_eq!(driven.open(1, 70, 6).map(|lease| lease.amount), Ok(BudgetMicros(40)));
     assert_eq!(driven.open(1, 70, 7).map(|lease| lease.amount), Ok(BudgetMicros(20)), "what the budget has left");
+}
+
+#[test]
+fn a_clock_that_was_ahead_takes_nothing_from_the_cap_of_today() {
+    let mut driven = Driven::new();
+    driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(40)), ..plan(1_000) });
+    let spent = |driven: &mut Driven, day| match driven.ask(Command::Spending { campaigns: vec![(1, day)] }) {
+        Outcome::Spending(all) => (all[0].1.day, all[0].1.day_spent.0, all[0].1.day_exposed.0),
+        other => panic!("of spending: {other:?}"),
+    };
+    let leased = |driven: &mut Driven, day| driven.open(1, 70, day).map(|lease| lease.amount.0);
+    let today = driven.open(1, 15, 5).expect("there is money").id;
+    assert_eq!(driven.win(today, 0, 10), WinOutcome::Taken);
+    assert_eq!((leased(&mut driven, 9), leased(&mut driven, 9)), (Ok(40), Err(NoLease::DayUsed)));
+    assert_eq!((spent(&mut driven, 5), spent(&mut driven, 7)), ((5, 10, 5), (7, 0, 0)));
+    assert_eq!((leased(&mut driven, 5), leased(&mut driven, 5)), (Ok(25), Err(NoLease::DayUsed)), "no more than once");
+    assert_eq!(driven.view("shoes").spending.day, 5, "for which was leased last");
+    assert_eq!(leased(&mut driven, 9), Err(NoLease::DayUsed));
+    assert_eq!(driven.restarted(), driven.state);
+    driven.state.assert_sound();
 }
 
 #[test]
@@ -306,14 +325,18 @@ fn leases_of_before_have_the_time_of_their_record() {
 
     let mut snapshot = Vec::new();
     driven.state.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
-    // The lease: its counter, campaign, amount and day, its opening, for how long; in a snapshot of before, not that.
+    // A snapshot of before has the opening of a lease, and not for how long it is bid with; of days the last one.
+    let mut instead = |part: &[u8], before: &[u8]| {
+        let at = snapshot.windows(part.len()).rposition(|found| found == part).expect("it is written");
+        snapshot.splice(at..at + part.len(), before.iter().copied());
+    };
     let mut life = Vec::new();
     put_life(&mut life, leases[0].life);
-    let mut of_before = snapshot.clone();
-    let at = of_before.windows(life.len()).rposition(|part| part == life).expect("it is written");
-    of_before.splice(at..at + life.len(), [20]);
-    of_before[0] = 3;
-    assert_eq!(Campaigns::read_snapshot(&of_before), Ok(driven.state));
+    instead(&life, &[20]);
+    // Impressions, losses, the last day, how many days, and that one.
+    instead(&[0, 0, 0, 1, 0, 0, 100], &[0, 0, 0, 0, 100]);
+    snapshot[0] = 3;
+    assert_eq!(Campaigns::read_snapshot(&snapshot), Ok(driven.state));
 }
 
 /// As a version did that did not count what the ledger holds for nothing.
@@ -502,6 +525,7 @@ fn act() -> impl Strategy<Value = Act> {
 /// What a model knows of a lease. Its bids cost 10, 17, 24 …, as many as it has money for, and at most six.
 struct Modelled {
     view: LeaseView,
+    day: i32,
     /// The prices of wins, and lost bids.
     won: BTreeMap<u32, u64>,
     lost: BTreeSet<u32>,
@@ -538,6 +562,11 @@ impl Modelled {
             (false, true) => reserved,
             (false, false) => reserved + self.left(),
         }
+    }
+
+    /// What counts for the cap of its day.
+    fn used(&self) -> u64 {
+        self.exposed() + self.won.values().sum::<u64>()
     }
 
     fn bid(&self, number: u32, at: TimeMs) -> Bid {
@@ -596,7 +625,10 @@ proptest! {
                     if let Ok(view) = driven.open(number(campaign), amount, day) {
                         let (won, lost) = Default::default();
                         let (is_retired, is_closed, is_settled) = (false, false, false);
-                        leases.push(Modelled { view, won, lost, is_retired, is_closed, is_settled });
+                        leases.push(Modelled { view, day, won, lost, is_retired, is_closed, is_settled });
+                        let is_of_day = |lease: &&Modelled| (lease.view.campaign, lease.day) == (view.campaign, day);
+                        let of_day = leases.iter().filter(is_of_day);
+                        prop_assert!(of_day.map(Modelled::used).sum::<u64>() <= 150, "whatever day was before");
                         let view = driven.view(&format!("c{campaign}")).spending;
                         let held = view.spent + view.exposed + view.unreleased;
                         prop_assert!(held.0 <= budgets[campaign as usize]);

@@ -1,0 +1,153 @@
+//! What of a campaign was spent on which day, for the cap of a day.
+//!
+//! Promise: what is leased for a day counts for that day. A clock that was ahead has leased for days to come; behind it,
+//! the cap of today goes on where it was, and that of a later day has what was spent on it already.
+
+use crate::units::BudgetMicros;
+
+/// Days that are remembered: clocks that are wrong for a while are off by one day, or far away.
+const DAYS_MAX: usize = 4;
+
+/// What was spent on one day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Day {
+    /// Days since 1970 in the campaign's zone.
+    pub number: i32,
+    pub spent: BudgetMicros,
+    pub exposed: BudgetMicros,
+}
+
+/// The days for which money was leased; of more than can be remembered, the last ones of the calendar.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Days {
+    /// In their order.
+    known: Vec<Day>,
+    /// For which money was leased last.
+    last: i32,
+}
+
+impl Days {
+    /// As a snapshot has them; `None` if they are none.
+    pub fn of(known: Vec<Day>, last: i32) -> Option<Days> {
+        let days = Days { known, last };
+        days.is_sound().then_some(days)
+    }
+
+    /// As snapshots of before have them: the last one.
+    pub fn of_last(day: Day) -> Days {
+        let known = if day == Day::default() { Vec::new() } else { vec![day] };
+        Days { known, last: day.number }
+    }
+
+    pub fn known(&self) -> &[Day] {
+        &self.known
+    }
+
+    /// That for which money was leased last.
+    pub fn last(&self) -> Day {
+        self.at(self.last)
+    }
+
+    /// What counts for a day. For one that is forgotten, what counts for the first that is known.
+    pub fn at(&self, number: i32) -> Day {
+        let number = self.counting(number);
+        self.find(number).map_or(Day { number, ..Day::default() }, |at| self.known[at])
+    }
+
+    /// Money is leased for a day. Returns for which day it counts.
+    pub fn lease(&mut self, amount: BudgetMicros, number: i32) -> i32 {
+        let number = self.counting(number);
+        self.last = number;
+        let at = self.find(number).unwrap_or_else(|| self.begin(number));
+        self.known[at].exposed += amount;
+        number
+    }
+
+    /// A win of money that was leased for this day costs so much.
+    pub fn spend(&mut self, price: BudgetMicros, number: i32) {
+        if let Some(at) = self.find(number) {
+            self.known[at].spent += price;
+        }
+    }
+
+    /// So much of what was leased for this day is not exposed any more.
+    pub fn free(&mut self, amount: BudgetMicros, number: i32) {
+        if let Some(at) = self.find(number) {
+            self.known[at].exposed -= amount;
+        }
+    }
+
+    /// Whether money can have been leased for this day.
+    pub fn may_have(&self, number: i32) -> bool {
+        let is_forgotten = self.known.len() == DAYS_MAX && number < self.known[0].number;
+        is_forgotten || self.find(number).is_some()
+    }
+
+    /// Whether they can be.
+    pub fn is_sound(&self) -> bool {
+        let is_ascending = self.known.windows(2).all(|pair| pair[0].number < pair[1].number);
+        is_ascending && self.known.len() <= DAYS_MAX && (self.known.is_empty() || self.find(self.last).is_some())
+    }
+
+    /// Remembers another day. Returns where.
+    fn begin(&mut self, number: i32) -> usize {
+        if self.known.len() == DAYS_MAX {
+            self.known.remove(0);
+        }
+        let at = self.known.partition_point(|day| day.number < number);
+        self.known.insert(at, Day { number, ..Day::default() });
+        at
+    }
+
+    /// For which day money counts that is leased for this one.
+    fn counting(&self, number: i32) -> i32 {
+        match self.known.first() {
+            Some(first) if self.known.len() == DAYS_MAX => number.max(first.number),
+            _ => number,
+        }
+    }
+
+    fn find(&self, number: i32) -> Option<usize> {
+        self.known.binary_search_by_key(&number, |day| day.number).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leased(days: &mut Days, number: i32, amount: u64) -> i32 {
+        days.lease(BudgetMicros(amount), number)
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_takes_nothing_from_today() {
+        let mut days = Days::default();
+        assert_eq!((leased(&mut days, 10, 5), days.last().number), (10, 10));
+        days.spend(BudgetMicros(3), 10);
+        days.free(BudgetMicros(3), 10);
+        assert_eq!(leased(&mut days, 3_660, 100), 3_660);
+        let today = Day { number: 10, spent: BudgetMicros(3), exposed: BudgetMicros(2) };
+        assert_eq!((days.at(10), days.last().number), (today, 3_660));
+        for day in 10..30 {
+            assert_eq!((leased(&mut days, day, 1), days.last().number), (day, day));
+        }
+        assert_eq!(days.at(3_660).exposed.0, 100, "it counts when it comes");
+        assert_eq!(days.known().iter().map(|day| day.number).collect::<Vec<_>>(), [27, 28, 29, 3_660]);
+        // Of a day that is forgotten nobody knows what was spent: it counts for one that is known.
+        assert!(days.may_have(10) && !days.may_have(30));
+        assert_eq!((leased(&mut days, 12, 7), days.last().exposed.0), (27, 8));
+        days.free(BudgetMicros(1), 12);
+        assert_eq!(days.at(12), Day { number: 27, exposed: BudgetMicros(8), ..Day::default() });
+        assert!(days.is_sound());
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_read() {
+        let day = |number| Day { number, ..Day::default() };
+        assert!(Days::of(vec![], 7).is_some() && Days::of(vec![day(1), day(2)], 1).is_some());
+        for (known, last) in [(vec![day(1)], 2), (vec![day(2), day(1)], 1), ((0..5).map(day).collect(), 1)] {
+            assert_eq!(Days::of(known, last), None);
+        }
+    }
+}
