@@ -21,8 +21,15 @@ fn bidder(campaigns: u32, frequency: Option<FrequencyCap>) -> Bidder {
     let mut bidder = Bidder::new(TokenKey::derive(b"bench"), Arc::new(FrequencyTable::new(1 << 20)));
     bidder.set_time(NOW);
     let flights = [Flight { starts_ms: 0, ends_ms: u64::MAX }].into();
-    let aim =
-        Arc::new(Aim { flights, price_max: PriceMicros(2_500), keys: [].into(), frequency, version: 1, openrtb: None });
+    let aim = Arc::new(Aim {
+        flights,
+        price_max: PriceMicros(2_500),
+        keys: [].into(),
+        frequency,
+        owner: 0,
+        version: 1,
+        openrtb: None,
+    });
     let grant = |campaign| Grant {
         campaign,
         lease: LeaseId::new(ShardIndex(0), u64::from(campaign) + 1),

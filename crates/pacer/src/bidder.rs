@@ -386,11 +386,12 @@ impl Bidder {
         }
         let was_unlisted = if aim.is_some() { self.unfunded.relist(campaign) } else { self.unfunded.forget(campaign) };
         if let Some(index) = &mut self.index {
-            if let Some((price, offering)) = self.aims[at].as_deref().and_then(Aim::bought).filter(|_| !was_unlisted) {
-                index.remove(campaign, price, offering);
+            let before = self.aims[at].as_deref().filter(|_| !was_unlisted);
+            if let Some((buyer, offering)) = before.and_then(|aim| aim.bought(campaign)) {
+                index.remove(buyer, offering);
             }
-            if let Some((price, offering)) = aim.as_deref().and_then(Aim::bought) {
-                index.insert(campaign, price, offering);
+            if let Some((buyer, offering)) = aim.as_deref().and_then(|aim| aim.bought(campaign)) {
+                index.insert(buyer, offering);
             }
         }
         let slot = &mut self.slots[at];

@@ -137,7 +137,8 @@ impl Control {
         if let Some(log) = &mut self.log {
             log.plan(&view);
         }
-        let aim = if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.id, &view.plan))) };
+        let aim =
+            if view.is_ended { None } else { Some(Arc::new(Aim::of(&view.id, &view.plan, &view.last_change.by))) };
         let workers = self.settings.workers;
         if !self.campaigns.contains_key(&number) {
             self.unlooked.insert(number);

@@ -16,7 +16,7 @@ mod name;
 mod offering;
 mod request;
 
-pub use index::{Candidates, Index};
+pub use index::{Buyer, Candidates, Index, OwnerHash};
 pub use name::{CurrencyCode, domains, exact, folded, site};
 pub use offering::{CreativeSet, Fit, Offering};
 

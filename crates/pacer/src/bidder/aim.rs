@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::openrtb::Offering;
+use crate::openrtb::{Buyer, Offering, OwnerHash, exact};
 use crate::plan::{Flight, FrequencyCap, Plan};
 use crate::units::PriceMicros;
 
@@ -19,26 +19,29 @@ pub struct Aim {
     pub frequency: Option<FrequencyCap>,
     /// What it buys in auctions of OpenRTB.
     pub openrtb: Option<Arc<Offering>>,
+    /// Who has changed it last.
+    pub owner: OwnerHash,
     /// The version of the plan.
     pub version: u64,
 }
 
 impl Aim {
-    /// Of the plan of this campaign.
-    pub fn of(campaign: &str, plan: &Plan) -> Aim {
+    /// Of the plan of this campaign, by whom it was changed last.
+    pub fn of(campaign: &str, plan: &Plan, by: &str) -> Aim {
         Aim {
             flights: if plan.paused { [].into() } else { plan.flights.clone().into() },
             price_max: plan.price_micros,
             keys: plan.keys.clone().into(),
             frequency: plan.frequency,
             openrtb: plan.openrtb.as_ref().map(|openrtb| Arc::new(Offering::of(campaign, openrtb))),
+            owner: exact(by),
             version: plan.version,
         }
     }
 
-    /// What it buys in auctions, and for how much; nothing while it is paused.
-    pub(super) fn bought(&self) -> Option<(PriceMicros, &Offering)> {
+    /// What the campaign buys in auctions, and for how much; nothing while it is paused.
+    pub(super) fn bought(&self, campaign: u32) -> Option<(Buyer, &Offering)> {
         let offering = self.openrtb.as_deref().filter(|_| !self.flights.is_empty())?;
-        Some((self.price_max, offering))
+        Some((Buyer { campaign, owner: self.owner, price: self.price_max }, offering))
     }
 }

@@ -12,9 +12,9 @@ mod unfunded;
 
 use std::sync::Arc;
 
-use super::{Aim, BidRequest, Bidder, NoBid, Slot, mixed};
+use super::{BidRequest, Bidder, NoBid, Slot, mixed};
 use crate::limits::CANDIDATES_MAX;
-use crate::openrtb::{CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
+use crate::openrtb::{Buyer, CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
 use crate::token::TOKEN_BYTES;
 use crate::units::PriceMicros;
 
@@ -125,8 +125,8 @@ impl Bidder {
             }
         }
         for campaign in self.unfunded.unlist(self.now) {
-            if let Some((price, offering)) = self.bought_by(campaign) {
-                index.remove(campaign, price, offering);
+            if let Some((buyer, offering)) = self.bought_by(campaign) {
+                index.remove(buyer, offering);
             }
         }
         self.index = Some(index);
@@ -135,13 +135,13 @@ impl Bidder {
 
     /// A campaign is looked at again.
     pub(super) fn list_again(&self, index: &mut Index, campaign: u32) {
-        if let Some((price, offering)) = self.bought_by(campaign) {
-            index.insert(campaign, price, offering);
+        if let Some((buyer, offering)) = self.bought_by(campaign) {
+            index.insert(buyer, offering);
         }
     }
 
-    fn bought_by(&self, campaign: u32) -> Option<(PriceMicros, &Offering)> {
-        self.aims[campaign as usize].as_deref().and_then(Aim::bought)
+    fn bought_by(&self, campaign: u32) -> Option<(Buyer, &Offering)> {
+        self.aims[campaign as usize].as_deref()?.bought(campaign)
     }
 
     fn bid_on(

@@ -18,7 +18,7 @@ fn bidder() -> Bidder {
 
 fn aim() -> Aim {
     let flights = [Flight { starts_ms: NOW.0 - 10, ends_ms: NOW.0 + 10 }].into();
-    Aim { flights, price_max: PriceMicros(100), keys: [].into(), frequency: None, version: 1, openrtb: None }
+    Aim { flights, price_max: PriceMicros(100), keys: [].into(), frequency: None, owner: 0, version: 1, openrtb: None }
 }
 
 fn full() -> Throttled {

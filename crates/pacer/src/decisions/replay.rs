@@ -222,7 +222,7 @@ fn is_same(one: &Throttle, other: &Throttle) -> bool {
 fn judged_sample(sample: &Sample, known: &Known, replayed: &mut Replayed) -> String {
     let Sample { request, version, seen, may_see, answer } = sample;
     // What it buys in auctions was looked at before, and needs its id.
-    let again = match known.plans.get(version).map(|plan| decide_again(sample, &Aim::of("", plan))) {
+    let again = match known.plans.get(version).map(|plan| decide_again(sample, &Aim::of("", plan, ""))) {
         None => format!("version {version} of its plan is not recorded"),
         Some(again) if again == *answer => {
             replayed.same += 1;

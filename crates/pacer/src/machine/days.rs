@@ -1,7 +1,7 @@
 //! What of a campaign was spent on which day, for the cap of a day.
 //!
-//! Promise: what is leased for a day counts for that day. A clock that was ahead has leased for days to come; behind it,
-//! the cap of today goes on where it was, and that of a later day has what was spent on it already.
+//! Promise: what is leased for a day counts for that day. A clock that was ahead has leased for days to come; behind
+//! it, the cap of today goes on where it was, and that of a later day has what was spent on it already.
 
 use crate::units::BudgetMicros;
 

@@ -3,29 +3,45 @@
 //! ```text
 //!   (target, shape) ─▶ campaigns by price, then by number
 //!   deal X, 300×250 ─▶ 2.50 #7, 2.10 #3 …  ─┐
-//!   site Y, 300×250 ─▶ 3.00 #9 …            ├─▶ merged, each campaign once, at most CANDIDATES_MAX
+//!   site Y, 300×250 ─▶ 3.00 #9 …            ├─▶ merged, each campaign once, so many of each owner
 //!   any,    300×250 ─▶ 1.20 #1, 1.20 #4 …  ─┘
 //! ```
 //!
 //! A campaign stands under the list of its plan that says most (deals, tags, sites and apps, countries), for each shape
 //! of its creatives. So ten thousand campaigns on sites of their own cost an impression what one does; of ten thousand
-//! that buy everything, the highest are looked at.
+//! that buy everything, the highest are looked at, and of those of one owner so many and no more: a thousand of
+//! somebody that have high prices and do not bid keep no others from being looked at.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, btree_set};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, binary_heap, btree_set};
 
 use hashbrown::HashMap;
 
 use super::offering::{Offering, Shape, Target};
 use super::request::{Impression, Request};
+use crate::limits::CANDIDATES_OF_OWNER_MAX;
 use crate::units::PriceMicros;
 
 /// Campaigns by what they buy.
 #[derive(Default)]
 pub struct Index {
-    lists: HashMap<(Target, Shape), BTreeSet<Posting>, foldhash::fast::RandomState>,
+    lists: HashMap<(Target, Shape), BTreeMap<OwnerHash, BTreeSet<Posting>>, foldhash::fast::RandomState>,
     /// For which targets there are campaigns at all: most tags and sites have none.
     targets: HashMap<Target, u32, foldhash::fast::RandomState>,
+}
+
+/// Who has changed a campaign last, as a hash of the name.
+pub type OwnerHash = u64;
+
+/// A campaign that buys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buyer {
+    /// Its number.
+    pub campaign: u32,
+    /// Whose it is.
+    pub owner: OwnerHash,
+    /// The most that it bids.
+    pub price: PriceMicros,
 }
 
 /// A campaign in a list: higher prices are smaller.
@@ -33,8 +49,8 @@ pub struct Index {
 struct Posting(u64);
 
 impl Posting {
-    fn of(price: PriceMicros, campaign: u32) -> Posting {
-        Posting(u64::from(!price.0) << 32 | u64::from(campaign))
+    fn of(buyer: Buyer) -> Posting {
+        Posting(u64::from(!buyer.price.0) << 32 | u64::from(buyer.campaign))
     }
 
     fn price(self) -> PriceMicros {
@@ -47,19 +63,20 @@ impl Posting {
 }
 
 impl Index {
-    /// A campaign buys this from now on, at most for this price.
-    pub fn insert(&mut self, campaign: u32, price: PriceMicros, offering: &Offering) {
+    /// A campaign buys this from now on.
+    pub fn insert(&mut self, buyer: Buyer, offering: &Offering) {
         let shapes = offering.shapes();
         for target in offering.targets() {
             *self.targets.entry(target).or_default() += 1;
             for shape in &shapes {
-                self.lists.entry((target, *shape)).or_default().insert(Posting::of(price, campaign));
+                let of_owners = self.lists.entry((target, *shape)).or_default();
+                of_owners.entry(buyer.owner).or_default().insert(Posting::of(buyer));
             }
         }
     }
 
     /// A campaign that bought this does so no longer.
-    pub fn remove(&mut self, campaign: u32, price: PriceMicros, offering: &Offering) {
+    pub fn remove(&mut self, buyer: Buyer, offering: &Offering) {
         let shapes = offering.shapes();
         for target in offering.targets() {
             if let Some(count) = self.targets.get_mut(&target) {
@@ -69,9 +86,13 @@ impl Index {
                 }
             }
             for shape in &shapes {
-                let Some(list) = self.lists.get_mut(&(target, *shape)) else { continue };
-                list.remove(&Posting::of(price, campaign));
+                let Some(of_owners) = self.lists.get_mut(&(target, *shape)) else { continue };
+                let Some(list) = of_owners.get_mut(&buyer.owner) else { continue };
+                list.remove(&Posting::of(buyer));
                 if list.is_empty() {
+                    of_owners.remove(&buyer.owner);
+                }
+                if of_owners.is_empty() {
                     self.lists.remove(&(target, *shape));
                 }
             }
@@ -80,7 +101,7 @@ impl Index {
 
     /// Those that may bid on an impression, from the highest price down.
     pub fn candidates(&self, request: &Request, impression: &Impression) -> Candidates<'_> {
-        let mut candidates = Candidates { lists: Vec::new(), next: BinaryHeap::new(), last: None };
+        let mut candidates = Candidates::default();
         let shapes = shapes_of(impression);
         let deals = impression.deals.iter().map(|deal| Target::Deal(deal.id));
         let open =
@@ -89,8 +110,8 @@ impl Index {
         let open = open.into_iter().chain(sites).filter(|_| !impression.is_private);
         for target in deals.chain(open).filter(|target| self.targets.contains_key(target)) {
             for shape in &shapes {
-                if let Some(list) = self.lists.get(&(target, *shape)) {
-                    candidates.add(list.iter());
+                for (owner, list) in self.lists.get(&(target, *shape)).into_iter().flatten() {
+                    candidates.add(*owner, list.iter());
                 }
             }
         }
@@ -115,18 +136,31 @@ fn shapes_of(impression: &Impression) -> Vec<Shape> {
     shapes
 }
 
-/// Campaigns that may bid on an impression, each once.
+/// Campaigns that may bid on an impression, each once, and of each owner at most [`CANDIDATES_OF_OWNER_MAX`].
+#[derive(Default)]
 pub struct Candidates<'i> {
-    lists: Vec<btree_set::Iter<'i, Posting>>,
+    lists: Vec<List<'i>>,
     next: BinaryHeap<Reverse<(Posting, usize)>>,
     last: Option<Posting>,
+    /// How many of each owner came.
+    came: Vec<usize>,
+    owners: HashMap<OwnerHash, usize, foldhash::fast::RandomState>,
+}
+
+/// The rest of a list.
+struct List<'i> {
+    /// Where its owner stands.
+    owner: usize,
+    rest: btree_set::Iter<'i, Posting>,
 }
 
 impl<'i> Candidates<'i> {
-    fn add(&mut self, mut list: btree_set::Iter<'i, Posting>) {
-        if let Some(first) = list.next() {
+    fn add(&mut self, owner: OwnerHash, mut rest: btree_set::Iter<'i, Posting>) {
+        if let Some(first) = rest.next() {
+            let owner = *self.owners.entry(owner).or_insert(self.came.len());
+            self.came.resize(self.owners.len(), 0);
             self.next.push(Reverse((*first, self.lists.len())));
-            self.lists.push(list);
+            self.lists.push(List { owner, rest });
         }
     }
 
@@ -142,13 +176,20 @@ impl Iterator for Candidates<'_> {
     fn next(&mut self) -> Option<u32> {
         loop {
             let mut head = self.next.peek_mut()?;
-            let Reverse((posting, list)) = *head;
-            match self.lists[list].next() {
-                Some(following) => *head = Reverse((*following, list)),
-                None => drop(std::collections::binary_heap::PeekMut::pop(head)),
+            let Reverse((posting, number)) = *head;
+            let list = &mut self.lists[number];
+            let came = &mut self.came[list.owner];
+            if *came == CANDIDATES_OF_OWNER_MAX {
+                binary_heap::PeekMut::pop(head);
+                continue;
+            }
+            match list.rest.next() {
+                Some(following) => *head = Reverse((*following, number)),
+                None => drop(binary_heap::PeekMut::pop(head)),
             }
             // One that stands in several lists comes from each of them in a row.
             if self.last.replace(posting) != Some(posting) {
+                *came += 1;
                 return Some(posting.campaign());
             }
         }

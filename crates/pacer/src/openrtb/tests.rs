@@ -296,11 +296,14 @@ proptest! {
         let offerings: Vec<(Offering, u32)> =
             plans.iter().map(|(plan, price)| (Offering::of("c", plan), *price)).collect();
         let mut index = Index::default();
+        let buyer = |number: usize, price: u32| {
+            Buyer { campaign: number as u32, owner: number as u64 % 3, price: PriceMicros(price) }
+        };
         for (number, (offering, price)) in offerings.iter().enumerate() {
-            index.insert(number as u32, PriceMicros(*price), offering);
+            index.insert(buyer(number, *price), offering);
         }
         for (number, (offering, price)) in offerings.iter().enumerate().filter(|(number, _)| gone[*number]) {
-            index.remove(number as u32, PriceMicros(*price), offering);
+            index.remove(buyer(number, *price), offering);
         }
         let one = |all: &[&str], which: usize| all.get(which).map_or(0, |name| exact(name));
         let mut request = with(|impression| {

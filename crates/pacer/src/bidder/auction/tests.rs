@@ -3,6 +3,7 @@
 use super::*;
 use crate::bidder::{Aim, Grant, LeaseChange, Throttled, Update};
 use crate::frequency::FrequencyTable;
+use crate::limits::CANDIDATES_OF_OWNER_MAX;
 use crate::machine::LeaseId;
 use crate::openrtb::tests::{impression, plan, request};
 use crate::openrtb::{Blocked, Floor, folded};
@@ -19,6 +20,7 @@ fn aim(price: u32, plan: &OpenRtb) -> Aim {
         price_max: PriceMicros(price),
         keys: [].into(),
         frequency: None,
+        owner: 0,
         version: 1,
         openrtb: Some(Arc::new(Offering::of("c", plan))),
     }
@@ -139,18 +141,41 @@ fn what_a_campaign_buys_may_change_and_end() {
 
 #[test]
 fn so_many_campaigns_are_looked_at_and_no_more() {
-    let count = CANDIDATES_MAX + 10;
-    let mut bidder = with((0..count).map(|_| aim(100, &plan())).collect(), 10_000);
-    for campaign in 1..=count as u32 {
+    let candidates = |owners: usize, of_each: usize| {
+        let owned = |owner| (0..of_each).map(move |_| Aim { owner: owner as u64, ..aim(100, &plan()) });
+        let mut bidder = with((0..owners).flat_map(owned).collect(), 10_000);
+        for campaign in 1..=(owners * of_each) as u32 {
+            throttle(&mut bidder, campaign, 0.0, 1.0);
+        }
+        let auctioned = bidder.auction(&request());
+        assert_eq!(told(&auctioned), []);
+        auctioned.candidates as usize
+    };
+    assert_eq!(candidates(1, CANDIDATES_MAX), CANDIDATES_OF_OWNER_MAX);
+    assert_eq!(candidates(3, CANDIDATES_OF_OWNER_MAX - 10), CANDIDATES_MAX);
+}
+
+/// However high their prices are.
+#[test]
+fn campaigns_of_one_owner_that_do_not_bid_keep_no_others_from_being_looked_at() {
+    const OTHER: u32 = 2 * CANDIDATES_MAX as u32 + 1;
+    let high = (1..OTHER).map(|_| Aim { owner: 1, ..aim(300, &plan()) });
+    let mut bidder = with(high.chain([Aim { owner: 2, ..aim(100, &plan()) }]).collect(), 10_000);
+    for campaign in 1..OTHER {
         throttle(&mut bidder, campaign, 0.0, 1.0);
     }
     let auctioned = bidder.auction(&request());
-    assert_eq!((told(&auctioned), auctioned.candidates), (vec![], CANDIDATES_MAX as u32));
+    let looked_at = CANDIDATES_OF_OWNER_MAX as u32 + 1;
+    assert_eq!((told(&auctioned), auctioned.candidates), (vec![(0, OTHER, 100)], looked_at));
+    // They are another one's now.
+    let moved = |campaign| (campaign, Some(Arc::new(Aim { owner: 2, ..aim(300, &plan()) })));
+    bidder.update(&Update { aims: (1..OTHER).map(moved).collect(), ..Update::default() });
+    assert_eq!(told(&bidder.auction(&request())), []);
 }
 
 #[test]
 fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
-    const RICH: u32 = CANDIDATES_MAX as u32 + 1;
+    const RICH: u32 = CANDIDATES_OF_OWNER_MAX as u32 + 1;
     let long = |price| Aim {
         flights: [Flight { starts_ms: NOW.0 - 10, ends_ms: NOW.0 + 100_000 }].into(),
         ..aim(price, &plan())
@@ -162,7 +187,7 @@ fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
         let auctioned = bidder.auction(&request());
         (!told(&auctioned).is_empty(), auctioned.candidates)
     };
-    let all = CANDIDATES_MAX as u32;
+    let all = CANDIDATES_OF_OWNER_MAX as u32;
     assert_eq!([bids_at(0), bids_at(1_990)], [(false, all); 2], "they may get money soon");
     assert_eq!(bids_at(2_000), (false, all));
     assert_eq!(bids_at(2_001), (true, 1), "they stand in no list");
