@@ -97,9 +97,19 @@ pub struct CampaignEndedBody {
     ended: bool,
 }
 
+/// Bytes of a plan in JSON: more than the longest that is taken needs, however its markup is escaped.
+pub const PLAN_BYTES_MAX: usize = 256 << 10;
+
 impl Change {
+    /// The campaign is to have this plan. Who may not change it is refused before the plan is read.
+    pub fn read_plan(caller: &Identity, id: Box<str>, json: &[u8], rules: &PlanRules) -> Result<Change, Problem> {
+        check_right(caller, Action::Write, &id)?;
+        check_length(json)?;
+        Change::put(caller, id, decode(json)?, rules)
+    }
+
     /// The campaign is to have this plan.
-    pub fn put(caller: &Identity, id: Box<str>, body: PlanBody, rules: &PlanRules) -> Result<Change, Problem> {
+    fn put(caller: &Identity, id: Box<str>, body: PlanBody, rules: &PlanRules) -> Result<Change, Problem> {
         check_right(caller, Action::Write, &id)?;
         if body.has_version_zero() {
             let detail = "version: expected 1 to 9223372036854775807; leave it out for the next one";
@@ -126,6 +136,7 @@ impl Change {
 
     /// Reads `{"id", "plan"}`.
     pub fn read_put(caller: &Identity, json: &[u8], rules: &PlanRules) -> Result<Change, Problem> {
+        check_length(json)?;
         let PutBody { id, plan } = decode(json)?;
         Change::put(caller, id, plan, rules)
     }
@@ -176,6 +187,14 @@ impl Changed {
 }
 
 /// As whom a change names its caller: the first bytes of the name, whole characters.
+fn check_length(json: &[u8]) -> Result<(), Problem> {
+    let bytes = json.len();
+    if bytes <= PLAN_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Problem::new(PLAN_INVALID, format!("a plan has at most {PLAN_BYTES_MAX} bytes of JSON, and this one {bytes}")))
+}
+
 fn name_of(caller: &Identity) -> Box<str> {
     let name = caller.name();
     let end = (0..=name.len().min(BY_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));

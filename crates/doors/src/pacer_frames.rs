@@ -29,8 +29,8 @@ use tidegate_wire::pacer::{
 
 use crate::auth::{Action, Identity};
 use crate::binary::Refused;
-use crate::binary::frames::{Answers, Frames, PACER_FAMILY, RoomCost};
-use crate::json::{Problem, decode};
+use crate::binary::frames::{Answers, BYTES_PER_WORK_OF_DECODING, Frames, PACER_FAMILY, RoomCost};
+use crate::json::Problem;
 use crate::pacer_calls::BIDS;
 use crate::pacer_changes::{Change, Changed};
 use crate::pacer_notices::{Issuer, Notices};
@@ -40,6 +40,8 @@ const BIDS_PER_WORK: usize = 4;
 /// Work of a change of a campaign: its plan is read here, and its shard and each worker's bidder take it over. Whoever
 /// changes many makes others wait for one of them, and not for all.
 const WORK_OF_CHANGE: usize = 16;
+/// Bytes of a plan that count as one request more of its sender: they go into a journal.
+const PLAN_BYTES_PER_REQUEST: usize = 4 << 10;
 
 /// The pacer, for the clients of one worker's binary port.
 pub struct PacerFrames {
@@ -262,9 +264,10 @@ where
                 (tokens.len(), issuer.losses(tokens))
             }
             PacerRequestRef::PutCampaign(PutCampaignRef { id, plan }) => {
-                let change = Change::put(identity, id.into(), decode(plan)?, &self.rules)?;
+                let change = Change::read_plan(identity, id.into(), plan, &self.rules)?;
+                identity.charge((plan.len() / PLAN_BYTES_PER_REQUEST) as u32);
                 self.change(token, change);
-                return Ok(RoomCost { bytes: 0, work: WORK_OF_CHANGE });
+                return Ok(RoomCost { bytes: 0, work: WORK_OF_CHANGE + plan.len() / BYTES_PER_WORK_OF_DECODING });
             }
             PacerRequestRef::EndCampaign(id) => {
                 let change = Change::end(identity, id.into())?;

@@ -3,8 +3,10 @@
 mod openrtb;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_pacer::bidder::NoBid;
 use tidegate_pacer::control::{DayCurve, Live, Point, SLOTS, Stopped};
 use tidegate_pacer::machine::CampaignView;
@@ -83,9 +85,35 @@ pub struct StrategyBody {
     #[schema(example = "even")]
     name: Box<str>,
     /// Its parameters; those that are left out have their defaults.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "parameters")]
     #[schema(value_type = std::collections::HashMap<String, i64>)]
     parameters: BTreeMap<Box<str>, i64>,
+}
+
+/// More parameters than any strategy has are not read to their end.
+const PARAMETERS_MAX: usize = 32;
+
+fn parameters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Box<str>, i64>, D::Error> {
+    struct Parameters;
+    impl<'de> Visitor<'de> for Parameters {
+        type Value = BTreeMap<Box<str>, i64>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "an object of at most {PARAMETERS_MAX} parameters and their values")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut all = BTreeMap::new();
+            while let Some((name, value)) = map.next_entry()? {
+                all.insert(name, value);
+                if all.len() > PARAMETERS_MAX {
+                    return Err(de::Error::invalid_length(all.len(), &self));
+                }
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_map(Parameters)
 }
 
 /// How often one user may see a campaign.

@@ -49,6 +49,9 @@ pub trait FrameRoom: Send + 'static {
     fn reply(&self, reply: <Self::Client as Client>::Reply) -> Result<Vec<u8>, Refused>;
 }
 
+/// Bytes of JSON, or of messages that are taken apart, that are as much work to decode as a frame.
+pub const BYTES_PER_WORK_OF_DECODING: usize = 64;
+
 /// What a request takes beyond what a frame of its length does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoomCost {

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Served;
 use crate::auth::{Action, Identity};
 use crate::http::{InQuery, PathName, RoomBodyProblems, RoomProblems, query_problem};
-use crate::json::{Problem, codes, decode, json};
+use crate::json::{Problem, codes, json};
 use crate::pacer_calls::CAMPAIGNS;
 use crate::pacer_changes::{CAMPAIGN_NOT_FOUND, CampaignEndedBody, CampaignPutBody, Change, Changed, check_right};
 use crate::pacer_json::{CampaignBody, PlanBody};
@@ -197,7 +197,7 @@ pub async fn put_campaign(
     let caller = served.door.caller(&head.headers)?;
     check_right(&caller, Action::Write, &id)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let change = Change::put(&caller, id, decode(&body)?, &served.rules)?;
+    let change = Change::read_plan(&caller, id, &body, &served.rules)?;
     let Changed::Put(put) = served.change(change).await? else { unreachable!("a plan was put") };
     let status = if put.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(json(status, &put))

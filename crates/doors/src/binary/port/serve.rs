@@ -10,7 +10,7 @@ use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BadFrame, BodyRef, RequestRef, decode_request, encode_reply};
 
-use super::super::frames::RoomCost;
+use super::super::frames::{BYTES_PER_WORK_OF_DECODING, RoomCost};
 use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST};
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
@@ -386,11 +386,15 @@ impl<P> BinaryPort<P> {
                 let purpose = self.room_calls.remove(token);
                 self.end(&purpose);
                 self.refuse(key, correlation, refused);
-                0
+                // It was decoded as far as the room decodes any.
+                (call.body.len() / BYTES_PER_WORK_OF_DECODING).min(WORK_OF_REFUSED_MAX) as isize
             }
         }
     }
 }
+
+/// Work of a request to a room that was refused, at most: rooms decode no more of one before they refuse it.
+const WORK_OF_REFUSED_MAX: usize = 4_096;
 
 impl From<NoRoom> for Refused {
     fn from(no_room: NoRoom) -> Refused {
