@@ -30,7 +30,7 @@ use tidegate_machines::TimeMs;
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
-use crate::machine::{CampaignView, LeaseView, LeaseWanted, Life, NoLease, Spending};
+use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
@@ -352,11 +352,6 @@ impl Control {
         if let Some(log) = &mut self.log {
             log.refused(campaign, worker, why, now);
         }
-    }
-
-    /// When leases are bid with that are opened now.
-    pub fn lease_life(&self, now: TimeMs) -> Life {
-        Life::of(now, self.settings.lease_life_ms())
     }
 
     /// What the machine has answered to one of them.

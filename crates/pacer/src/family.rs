@@ -60,7 +60,7 @@ impl Commands for CampaignCommands {
                 Command::Read { id } | Command::List { after: id, .. } => id.len(),
                 Command::Forget { campaigns } => campaigns.len() * 4,
                 Command::Spending { campaigns } => campaigns.len() * 8,
-                Command::Open { wanted, .. } => wanted.len() * size_of::<LeaseWanted>(),
+                Command::Open { wanted } => wanted.len() * size_of::<LeaseWanted>(),
                 Command::Win { wins } => wins.len() * size_of::<Win>(),
                 Command::Lose { bids } => bids.len() * size_of::<Bid>(),
                 Command::Retire { leases } => leases.len() * size_of::<RetiredLease>(),

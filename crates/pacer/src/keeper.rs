@@ -385,12 +385,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
         }
         let now = self.now.get();
-        let life = self.control.borrow().lease_life(now);
         let wanted = self.control.borrow_mut().wanted(now);
         for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
             for wanted in wanted.chunks(LEASES_AT_ONCE) {
                 let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
-                let opened = self.shards.ask(shard, Command::Open { wanted: asked, life }).await;
+                let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
                 let mut control = self.control.borrow_mut();
                 match opened {
                     Ok(Outcome::Opened(opened)) => {

@@ -188,7 +188,7 @@ impl Campaigns {
         Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into() }, outcome))
     }
 
-    fn open(&self, wanted: &[LeaseWanted], life: Life) -> (Option<What>, Outcome) {
+    fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
         let (mut leased, mut leases, mut outcomes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for wanted in wanted {
             let counter = self.opened + 1 + leases.len() as u64;
@@ -203,12 +203,12 @@ impl Campaigns {
                     campaign: wanted.campaign,
                     amount,
                     spent: BudgetMicros::ZERO,
-                    life,
+                    life: wanted.life,
                     is_closed: false,
                 }
             }));
         }
-        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases, life: Some(life) });
+        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases });
         (what, Outcome::Opened(outcomes))
     }
 
@@ -275,14 +275,15 @@ impl Campaigns {
             },
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
-            What::Opened { first, leases, life } => {
+            What::Opened { first, leases } => {
                 *first == self.opened + 1
                     && !leases.is_empty()
-                    && leases.iter().all(|Opened { campaign, amount, day }| {
+                    && leases.iter().all(|Opened { campaign, amount, day, life }| {
                         let (campaign, amount, day) = (*campaign, *amount, *day);
                         // Records of before may lease what the ledger still holds.
                         let unsettled = BudgetMicros::ZERO;
-                        let wanted = LeaseWanted { campaign, amount, least: amount, unsettled, day };
+                        let never = Life::unsaid(TimeMs(0));
+                        let wanted = LeaseWanted { campaign, amount, least: amount, unsettled, day, life: never };
                         match self.leasable(&mut leased, wanted, Campaign::budget_left) {
                             // And knew one day.
                             Err(NoLease::DayUsed) => life.is_none(),
@@ -335,8 +336,8 @@ impl Campaigns {
                     self.changes.remove(&campaign.changed);
                 }
             }
-            What::Opened { leases, life, .. } => {
-                for Opened { campaign, amount, day } in leases {
+            What::Opened { leases, .. } => {
+                for Opened { campaign, amount, day, life } in leases {
                     let day = self.campaigns.get_mut(campaign).expect("it follows").lease(*amount, *day);
                     let (campaign, amount) = (*campaign, *amount);
                     let (spent, returned) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
@@ -484,7 +485,7 @@ impl Machine for Campaigns {
                 Some(number) => append(What::Ended { number: *number, by: by.clone() }, Outcome::Done),
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
-            Command::Open { wanted, life } => maybe(self.open(wanted, *life)),
+            Command::Open { wanted } => maybe(self.open(wanted)),
             Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms)),
             Command::Lose { bids } => maybe(self.lose(bids)),
             Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),

@@ -620,7 +620,8 @@ impl Node {
     /// a bid has passed.
     fn end(&mut self) -> Result<(), String> {
         self.world.lost.set(0);
-        for _ in 0..60 {
+        // The longest life of a lease, and a deadline.
+        for _ in 0..250 {
             self.kill();
             self.pass(1_000);
             run(self.keeper.round());

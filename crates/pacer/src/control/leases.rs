@@ -219,7 +219,8 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        let Known { campaign, worker, amount, day, life: Life { opened, until }, .. } = known;
+        let Known { campaign, worker, amount, life, .. } = known;
+        let Life { opened, until } = life;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
         if is_stopped || now >= until {
             // The plan has changed since it was asked for, or the ledger took so long that its time is over.
@@ -233,11 +234,11 @@ impl Control {
         let grant = LeaseChange::Grant(Grant { campaign, lease, amount, opened, until });
         let changes = &mut self.updates[usize::from(worker)].leases;
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
-            if tracked.is_of_other_day(worker, day) {
+            if tracked.is_of_other_day(worker, known.day) {
                 // What is bid today counts for the cap of today.
                 changes.push(LeaseChange::Revoke(campaign));
             }
-            tracked.granted(worker, (lease, amount, day), now);
+            tracked.granted(worker, (lease, &known), now);
         }
         changes.push(grant);
         if is_planted(Bug::GrantedTwice) {

@@ -7,7 +7,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LeaseId, RetiredLease, Spending};
+use crate::machine::{CampaignView, LeaseId, Life, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -88,7 +88,7 @@ fn lease(counter: u64, amount: u64) -> LeaseView {
 fn grant(control: &mut Control, worker: u16, counter: u64, now: TimeMs) -> LeaseView {
     let wanted = control.wanted(now);
     let (_, wanted) = *wanted.iter().find(|(of, _)| *of == worker).expect("money is wanted");
-    let opened = LeaseView { life: control.lease_life(now), ..lease(counter, wanted.amount.0) };
+    let opened = LeaseView { life: wanted.life, ..lease(counter, wanted.amount.0) };
     control.opened(worker, wanted, Ok(opened), now);
     assert_eq!(control.to_hold().len(), 1, "its money is to be held");
     control.held(opened.id, now);
@@ -291,7 +291,7 @@ fn a_lease_that_the_budget_bounds_is_used_before_there_is_another() {
             let spending = Spending { exposed: BudgetMicros(9_000 - left), ..Spending::default() };
             control.learn_spending(7, spending);
             let (campaign, spent) = (7, BudgetMicros::ZERO);
-            let lease = LeaseView { id, campaign, amount, spent, life: control.lease_life(now), is_closed: false };
+            let lease = LeaseView { id, campaign, amount, spent, life: wanted.life, is_closed: false };
             control.opened(worker, wanted, Ok(lease), now);
             control.held(id, now);
             opened.push(amount.0);
@@ -348,7 +348,7 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
         capped.plan.daily_micros = daily;
         control.learn(capped);
         let [amount, least, unsettled] = [500, 100, 0].map(BudgetMicros);
-        let wanted = |day| LeaseWanted { campaign: 7, amount, least, unsettled, day };
+        let wanted = |day| LeaseWanted { campaign: 7, amount, least, unsettled, day, life: Life::of(NOW, 10_000) };
         let mut last = Update::default();
         for (counter, day) in [(1, 20_000), (2, 20_000), (3, 20_001)] {
             control.take_updates(NOW);
@@ -361,6 +361,28 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
         }
         assert_eq!(matches!(last.leases[..], [LeaseChange::Revoke(7), LeaseChange::Grant(_)]), is_revoked);
     }
+}
+
+/// It would be given back before the next request, and no request of such a campaign would ever be bid on.
+#[test]
+fn the_lease_of_a_campaign_that_is_asked_for_seldom_waits_for_the_next_request() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 1, at(20));
+    let first = grant(&mut control, 0, 1, at(20));
+    assert_eq!(revoked(&round(&mut control, at(2_100))[0]), [7], "nobody knows that there will be another one");
+    let retired = vec![Retired { lease: first.id, bids: 0, left: first.amount, at: at(2_120) }];
+    control.absorb(0, Report { retired, now: at(2_120), ..Report::default() }, at(2_120));
+    turned_away(&mut control, 0, 1, at(15_020));
+    let second = grant(&mut control, 0, 2, at(15_020));
+    assert_eq!((first.life.ms(), second.life.ms()), (10_000, crate::limits::LEASE_LIFE_MS_MAX));
+    for now in (15_100..45_000).step_by(100).map(at) {
+        assert!(revoked(&round(&mut control, now)[0]).is_empty() && control.wanted(now).is_empty());
+    }
+    // Where money is short, it waits as any other one.
+    turned_away(&mut control, 1, 1, at(45_000));
+    let (worker, wanted) = control.wanted(at(45_000))[0];
+    control.opened(worker, wanted, Err(NoLease::BudgetUsed), at(45_000));
+    assert_eq!(revoked(&round(&mut control, at(45_010))[0]), [7]);
 }
 
 /// What has returned of a used lease is leased again when the lease is over: it is given back when no other one comes.

@@ -7,9 +7,11 @@ use tidegate_machines::TimeMs;
 
 use super::ControlSettings;
 use super::curve::{DayCurve, Planned};
+use super::leases::Known;
 use super::pace::{DayProfile, Rates};
 use crate::bidder::{NoBid, Used};
-use crate::machine::{CampaignView, LeaseId, LeaseWanted, NoLease, Spending};
+use crate::limits::LEASE_LIFE_MS_MAX;
+use crate::machine::{CampaignView, LeaseId, LeaseWanted, Life, NoLease, Spending};
 use crate::strategy::Memory;
 use crate::units::BudgetMicros;
 use crate::zone::{self, ZoneDay};
@@ -18,6 +20,9 @@ use crate::zone::{self, ZoneDay};
 const ACTIVE_MS: u64 = 10_000;
 /// A lease that nothing was bid on for so many times its length is given back.
 const IDLE_LEASES: u64 = 2;
+/// Of a campaign that is asked for less often than that, one is given back after so many times what was between its
+/// last requests, and after the longest life of a lease at most.
+const IDLE_GAPS: u64 = 2;
 /// After this, money is asked for again that was refused.
 const REFUSED_MS: u64 = 250;
 /// Longer without a request for it on a worker is a pause of the campaign there.
@@ -164,10 +169,14 @@ struct OnWorker {
     /// What the newest one had.
     amount: BudgetMicros,
     granted: TimeMs,
+    /// For how long it is bid with.
+    life_ms: u64,
     /// For whose cap it counts.
     day: i32,
     /// When something was bid, or would have been with a lease.
     wished: Option<TimeMs>,
+    /// What was between that and the time before.
+    gap_ms: u64,
     /// What was bid since the last report, and what would have been.
     wish: f64,
     /// The same in a second.
@@ -175,6 +184,18 @@ struct OnWorker {
     last_report: Option<TimeMs>,
     /// A lease is on its way.
     is_asked: bool,
+}
+
+impl OnWorker {
+    /// Whether it is asked for so seldom that a lease would be given back before the next request.
+    fn is_slow(&self, settings: ControlSettings) -> bool {
+        self.gap_ms > settings.lease_ms * IDLE_LEASES
+    }
+
+    /// For how long a lease waits for the next request.
+    fn patience_ms(&self, settings: ControlSettings) -> u64 {
+        (self.gap_ms * IDLE_GAPS).clamp(settings.lease_ms * IDLE_LEASES, LEASE_LIFE_MS_MAX)
+    }
 }
 
 impl Tracked {
@@ -240,7 +261,8 @@ impl Tracked {
         let wish = used.reserved.0 as f64 + unfunded * self.shade;
         if wish > 0.0 {
             on_worker.wish += wish;
-            on_worker.wished = Some(now);
+            let before = on_worker.wished.replace(now);
+            on_worker.gap_ms = before.map_or(0, |before| now.0.saturating_sub(before.0));
         }
         self.asked = Some(now);
         self.bids += u64::from(used.bids);
@@ -309,7 +331,9 @@ impl Tracked {
         for (worker, on_worker) in self.workers.iter_mut().enumerate() {
             let per_lease = on_worker.wishes_per_s * settings.lease_ms as f64 / 1_000.0;
             let age = now.0.saturating_sub(on_worker.granted.0);
-            let is_wished = on_worker.wished.is_some_and(|at| now.0.saturating_sub(at.0) < settings.lease_ms);
+            let is_slow = on_worker.is_slow(settings);
+            let patience_ms = if is_slow { on_worker.patience_ms(settings) } else { settings.lease_ms };
+            let is_wished = on_worker.wished.is_some_and(|at| now.0.saturating_sub(at.0) < patience_ms);
             let amount = (per_lease as u64).max(price * BIDS_MIN).min(share);
             let left = on_worker.left.0;
             let is_short = match on_worker.lease {
@@ -320,7 +344,7 @@ impl Tracked {
                 Some(_) => {
                     (left as f64) < per_lease / 3.0 && amount / 2 >= left
                         || age > settings.lease_ms && left < on_worker.amount.0 / 2
-                        || age > settings.lease_life_ms() / 2
+                        || age > on_worker.life_ms / 2
                 }
             };
             if on_worker.is_asked || !is_wished || !is_short {
@@ -328,7 +352,9 @@ impl Tracked {
             }
             on_worker.is_asked = true;
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
-            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, unsettled, day }));
+            // Another one for each request in a minute would be many records for few bids.
+            let life = Life::of(now, if is_slow { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
+            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, unsettled, day, life }));
         }
         wanted
     }
@@ -340,10 +366,11 @@ impl Tracked {
         if self.workers.iter().all(|on_worker| on_worker.lease.is_none()) {
             return Vec::new();
         }
-        let idle_ms = settings.lease_ms * IDLE_LEASES;
         let (is_refused, bid) = (self.refused.is_some(), f64::from(self.view.plan.price_micros.0) * self.shade);
         let today = self.view.plan.daily_micros.map(|_| self.day(now).number);
         let is_idle = |on_worker: &OnWorker| {
+            // Where money is short, others may need it.
+            let idle_ms = if is_refused { settings.lease_ms * IDLE_LEASES } else { on_worker.patience_ms(settings) };
             let is_unused = now.0.saturating_sub(on_worker.granted.0) > idle_ms
                 && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms);
             let is_used_up = is_refused && !on_worker.is_asked && (on_worker.left.0 as f64) < bid;
@@ -359,11 +386,13 @@ impl Tracked {
         self.view.plan.daily_micros.is_some() && on_worker.lease.is_some() && on_worker.day != day
     }
 
-    pub fn granted(&mut self, worker: u16, (lease, amount, day): (LeaseId, BudgetMicros, i32), now: TimeMs) {
+    pub fn granted(&mut self, worker: u16, (lease, known): (LeaseId, &Known), now: TimeMs) {
+        let Known { amount, day, life, .. } = *known;
         let on_worker = &mut self.workers[usize::from(worker)];
         let left = if on_worker.lease.is_some() { on_worker.left } else { BudgetMicros::ZERO };
         (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), left + amount, amount);
         (on_worker.granted, on_worker.is_asked, on_worker.day) = (now, false, day);
+        on_worker.life_ms = life.ms();
         (self.refused, self.available) = (None, None);
     }
 

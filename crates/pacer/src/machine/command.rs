@@ -37,8 +37,6 @@ pub enum Command {
     Open {
         /// What for.
         wanted: Vec<LeaseWanted>,
-        /// When the leases are bid with.
-        life: Life,
     },
     /// Bids have won.
     Win {
@@ -117,6 +115,8 @@ pub struct LeaseWanted {
     pub unsettled: BudgetMicros,
     /// The day of the campaign's zone: days since 1970.
     pub day: i32,
+    /// When the lease is bid with.
+    pub life: Life,
 }
 
 /// A bid that has won.

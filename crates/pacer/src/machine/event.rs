@@ -57,8 +57,6 @@ pub enum What {
         first: u64,
         /// In their order. What was wanted at least is not written.
         leases: Vec<Opened>,
-        /// When they are bid with. Records of before do not say it.
-        life: Option<Life>,
     },
     /// Bids have won.
     Won {
@@ -96,6 +94,8 @@ pub struct Opened {
     pub amount: BudgetMicros,
     /// The day for whose cap it counts.
     pub day: i32,
+    /// When it is bid with. Records of before do not say it.
+    pub life: Option<Life>,
 }
 
 /// A win that counts.
@@ -154,7 +154,7 @@ impl From<&Bid> for LostBid {
 impl Opened {
     /// So much of what was wanted.
     pub fn of(wanted: &LeaseWanted, amount: BudgetMicros) -> Opened {
-        Opened { campaign: wanted.campaign, amount, day: wanted.day }
+        Opened { campaign: wanted.campaign, amount, day: wanted.day, life: Some(wanted.life) }
     }
 }
 
@@ -193,18 +193,16 @@ impl Event {
                 put_number(into, campaigns.len() as u64);
                 campaigns.iter().for_each(|number| put_number(into, (*number).into()));
             }
-            What::Opened { first, leases, life } => {
+            What::Opened { first, leases } => {
                 begin(OPENED);
                 put_number(into, *first);
                 put_number(into, leases.len() as u64);
-                for Opened { campaign, amount, day } in leases {
+                for Opened { campaign, amount, day, .. } in leases {
                     put_number(into, (*campaign).into());
                     put_number(into, amount.0);
                     put_number(into, zigzag(*day));
                 }
-                if let Some(life) = life {
-                    put_life(into, *life);
-                }
+                leases.iter().filter_map(|opened| opened.life).for_each(|life| put_life(into, life));
             }
             What::Won { wins } => {
                 begin(WON);
@@ -257,12 +255,14 @@ impl Event {
             FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)? },
             OPENED => {
                 let first = reader.number()?;
-                let leases = reader.many(|reader| {
+                let mut leases = reader.many(|reader| {
                     let (campaign, amount) = (reader.small()?, BudgetMicros(reader.number()?));
-                    Ok(Opened { campaign, amount, day: unzigzag(reader.small()?) })
+                    Ok(Opened { campaign, amount, day: unzigzag(reader.small()?), life: None })
                 })?;
-                let life = if reader.is_at_end() { None } else { Some(read_life(&mut reader)?) };
-                What::Opened { first, leases, life }
+                if !reader.is_at_end() {
+                    leases.iter_mut().try_for_each(|opened| Ok(opened.life = Some(read_life(&mut reader)?)))?;
+                }
+                What::Opened { first, leases }
             }
             WON => {
                 let wins = reader.many(|reader| {

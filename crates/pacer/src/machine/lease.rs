@@ -66,7 +66,7 @@ impl Life {
     }
 
     /// For how long it is bid with.
-    pub(super) const fn ms(self) -> u64 {
+    pub const fn ms(self) -> u64 {
         self.until.0 - self.opened.0
     }
 }

@@ -79,9 +79,9 @@ impl Driven {
     /// Where the ledger may hold so much of closed leases.
     fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
         let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
-        let wanted = LeaseWanted { campaign, amount, least, unsettled, day };
         let life = Life::of(self.now, 10_000);
-        let opened = self.ask(Command::Open { wanted: vec![wanted], life });
+        let wanted = LeaseWanted { campaign, amount, least, unsettled, day, life };
+        let opened = self.ask(Command::Open { wanted: vec![wanted] });
         let Outcome::Opened(opened) = opened else { panic!("it was opened: {opened:?}") };
         opened[0]
     }
@@ -312,8 +312,8 @@ fn a_lease_is_opened_at_the_time_by_which_is_bid_on_it() {
 fn leases_of_before_have_the_time_of_their_record() {
     let mut driven = Driven::new();
     driven.put("shoes", plan(1_000));
-    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(100), day: 0 }];
-    let event = Event { at: TimeMs(20), what: What::Opened { first: 1, leases, life: None } };
+    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(100), day: 0, life: None }];
+    let event = Event { at: TimeMs(20), what: What::Opened { first: 1, leases } };
     let mut bytes = Vec::new();
     event.encode(&mut bytes);
     assert_eq!(Event::decode(&bytes).as_ref(), Ok(&event));
@@ -346,8 +346,8 @@ fn records_that_lease_what_the_ledger_holds_are_read() {
     driven.put("shoes", plan(1_000));
     let lease = driven.open(1, 800, 0).expect("there is money").id;
     driven.retire(lease, 800);
-    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(1_000), day: 0 }];
-    let event = Event { at: driven.now, what: What::Opened { first: 2, leases, life: None } };
+    let leases = vec![Opened { campaign: 1, amount: BudgetMicros(1_000), day: 0, life: None }];
+    let event = Event { at: driven.now, what: What::Opened { first: 2, leases } };
     let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
     assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
     driven.state.assert_sound();
@@ -363,8 +363,8 @@ fn what_is_held_adds_up_in_any_record() {
     let lease = driven.open(1, half, 0).expect("there is money").id;
     driven.retire(lease, half);
     let opened = |amount| {
-        let leases = vec![Opened { campaign: 1, amount: BudgetMicros(amount), day: 0 }];
-        Event { at: TimeMs(10), what: What::Opened { first: 2, leases, life: None } }
+        let leases = vec![Opened { campaign: 1, amount: BudgetMicros(amount), day: 0, life: None }];
+        Event { at: TimeMs(10), what: What::Opened { first: 2, leases } }
     };
     let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
     assert!(driven.state.apply_checked(&opened(half), at).is_err());
