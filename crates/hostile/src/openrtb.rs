@@ -85,6 +85,7 @@ fn bidder() -> Bidder {
         price_max: PriceMicros(PRICE),
         keys: [].into(),
         frequency: Some(FrequencyCap { bids_max: 3, window_s: 60 }),
+        owner: 0,
         version: 1,
         openrtb: Some(Arc::new(Offering::of("campaign", plan))),
     };

@@ -260,7 +260,9 @@ impl Event {
                     Ok(Opened { campaign, amount, day: unzigzag(reader.small()?), life: None })
                 })?;
                 if !reader.is_at_end() {
-                    leases.iter_mut().try_for_each(|opened| Ok(opened.life = Some(read_life(&mut reader)?)))?;
+                    for opened in &mut leases {
+                        opened.life = Some(read_life(&mut reader)?);
+                    }
                 }
                 What::Opened { first, leases }
             }

@@ -341,6 +341,16 @@ fn who_may_not_is_refused_and_what_cannot_be_is_said() {
             (422, "campaign_plan_invalid", &json!(field))
         );
     }
+    // Reading all of these would keep the worker from all else.
+    let parameters: serde_json::Map<_, _> = (0..1_000).map(|number| (format!("p{number}"), json!(number))).collect();
+    for (why, changes) in [
+        ("262144 bytes", json!({"zone": "x".repeat(300_000)})),
+        ("at most 32 parameters", json!({"strategy": {"name": "even", "parameters": parameters}})),
+    ] {
+        let answer = http.put("/v1/campaigns/hats", &plan("hats", &changes)).expect("the door answers");
+        let detail = answer.body["detail"].as_str().expect("it says why");
+        assert!(answer.status == 422 && detail.contains(why), "{}: {detail}", answer.status);
+    }
     assert_eq!(said(http.put("/v1/campaigns/a%20b", &plan("hats", &json!({})))), "422 campaign_id_invalid");
     assert_eq!(said(http.post("/v1/bids", &json!({"requests": []}))), "422 bids_invalid");
     assert_eq!(said(http.delete("/v1/campaigns/none")), "404 campaign_not_found");
@@ -391,6 +401,7 @@ fn campaigns_are_changed_on_the_binary_port_and_over_mqtt_as_over_http() {
     assert_eq!(refused(put(&mut planner, "hats", others)), "forbidden", "the money of others");
     assert_eq!(refused(put(&mut planner, "hats", json!({"price_micros": 0}))), "campaign_plan_invalid");
     assert_eq!(refused(planner.put_campaign("hats", b"{")), "json_invalid");
+    assert_eq!(refused(planner.put_campaign("shoes", b"{")), "forbidden", "before the plan is read");
 
     let mut mqtt = TcpStream::connect(server.mqtt()).expect("the port is open");
     let mut hello = Vec::new();
