@@ -39,6 +39,15 @@ impl Days {
         Days { known, last: day.number }
     }
 
+    /// A lease of an earlier day is open, of which a snapshot of before says nothing else.
+    pub fn remember(&mut self, exposed: BudgetMicros, number: i32) {
+        if number < self.last && self.counting(number) == number {
+            let at = self.find(number).unwrap_or_else(|| self.begin(number));
+            // What does not add up is refused with the snapshot.
+            self.known[at].exposed.0 = self.known[at].exposed.0.saturating_add(exposed.0);
+        }
+    }
+
     pub fn known(&self) -> &[Day] {
         &self.known
     }
@@ -140,6 +149,17 @@ mod tests {
         days.free(BudgetMicros(1), 12);
         assert_eq!(days.at(12), Day { number: 27, exposed: BudgetMicros(8), ..Day::default() });
         assert!(days.is_sound());
+    }
+
+    #[test]
+    fn a_lease_of_an_earlier_day_is_remembered_behind_a_snapshot_of_before() {
+        let day = |number, exposed| Day { number, spent: BudgetMicros::ZERO, exposed: BudgetMicros(exposed) };
+        let mut days = Days::of_last(day(8, 30));
+        for (exposed, number) in [(5, 7), (30, 8), (6, 7)] {
+            days.remember(BudgetMicros(exposed), number);
+        }
+        assert_eq!((days.known(), days.last().number), (&[day(7, 11), day(8, 30)][..], 8));
+        assert!(days.is_sound() && days.may_have(7));
     }
 
     #[test]

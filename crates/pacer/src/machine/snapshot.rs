@@ -79,6 +79,9 @@ impl Campaigns {
             let campaign = campaigns.get_mut(&lease.campaign).ok_or(Malformed)?;
             let sum = campaign.unreleased.0.checked_add(lease.unreleased().0).ok_or(Malformed)?;
             campaign.unreleased = BudgetMicros(sum);
+            if layout <= WITHOUT_LIVES {
+                campaign.days.remember(lease.exposed(), lease.day);
+            }
         }
         let ids = campaigns.iter().map(|(number, campaign)| (campaign.id.clone(), *number)).collect();
         let known =
