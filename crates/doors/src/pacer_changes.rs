@@ -186,7 +186,6 @@ impl Changed {
     }
 }
 
-/// As whom a change names its caller: the first bytes of the name, whole characters.
 fn check_length(json: &[u8]) -> Result<(), Problem> {
     let bytes = json.len();
     if bytes <= PLAN_BYTES_MAX {
@@ -195,6 +194,7 @@ fn check_length(json: &[u8]) -> Result<(), Problem> {
     Err(Problem::new(PLAN_INVALID, format!("a plan has at most {PLAN_BYTES_MAX} bytes of JSON, and this one {bytes}")))
 }
 
+/// As whom a change names its caller: the first bytes of the name, whole characters.
 fn name_of(caller: &Identity) -> Box<str> {
     let name = caller.name();
     let end = (0..=name.len().min(BY_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));

@@ -298,7 +298,11 @@ pub struct PaceBody {
     /// Requests without a bid since the start of the process, by reason.
     #[schema(value_type = std::collections::HashMap<String, u64>)]
     no_bids: BTreeMap<&'static str, u64>,
-    /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is.
+    /// What the ledger may hold of leases that are over, and that it did not settle yet, in micros: it is not bid with.
+    /// For some milliseconds that is every lease's; longer, the ledger refuses, and the log says why.
+    unsettled_micros: u64,
+    /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is, and when
+    /// nobody has asked for the campaign for ten seconds, unless its budget is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     stopped: Option<&'static str>,
@@ -316,6 +320,7 @@ impl From<&Live> for PaceBody {
             win_rate: live.win_rate,
             bids: live.bids,
             no_bids: reasons.map(|(why, count)| (why.name(), count)).collect(),
+            unsettled_micros: live.unsettled.0,
             stopped: live.stopped.map(Stopped::name),
         }
     }

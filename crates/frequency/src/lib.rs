@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   worker ─┐
-//!   worker ─┴─▶ count(hash, cap, now) ─▶ FrequencyTable ─▶ whether there may be one more
+//!   worker ─┴─▶ count(user, cap, now) ─▶ FrequencyTable ─▶ whether there may be one more
 //! ```
 //!
 //! Promise: nobody is counted more often than their cap says, whatever the workers do at the same time, but for what
@@ -14,4 +14,4 @@
 
 mod table;
 
-pub use table::{COUNT_MAX, Cap, FrequencyTable, WINDOW_S_MAX};
+pub use table::{COUNT_MAX, Cap, FrequencyTable, User, WINDOW_S_MAX};

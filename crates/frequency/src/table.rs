@@ -1,18 +1,22 @@
 //! The table: buckets of cells, each of one atomic word.
 //!
 //! ```text
-//!   hash of user and campaign ─▶ a bucket of eight cells:  fingerprint 32 │ until 24 (seconds) │ count 8
+//!   hash of user and campaign ─▶ a bucket of eight cells:  fingerprint 24 │ owner 8 │ until 24 (seconds) │ count 8
 //! ```
 //!
 //! A window begins with the first time that a user is seen, and ends `window_s` later. Cells are changed by
 //! compare-and-swap: two workers that count one user at one moment both count.
 //!
-//! Error: a user is taken for another one of the same bucket with a probability of 8 / 2^32, and then counted too
-//! often. When more users are remembered than there are cells, the one of the bucket whose window ends next is
-//! forgotten, and counted from nothing when it comes again; how often that happens is counted. Two workers choose the
-//! same cell for a new user, also if their clocks differ, so that one of them fails and looks again. They may choose
-//! two only if between their looks others take cells of the bucket for shorter windows; then the user may be seen once
-//! more.
+//! Owners: who makes up users fills the table, and must not have those of others forgotten. Where there is no room, the
+//! new user takes a cell of the owner that has the most cells of the bucket then; so each owner keeps its share. An
+//! owner is only for whom cells are counted: a user whose owner has changed is found.
+//!
+//! Error: a user is taken for another one of the same bucket with a probability of 8 / 2^24, and then counted too
+//! often. When more users are remembered than there are cells, the one of an owner whose window ends next is forgotten,
+//! and counted from nothing when it comes again; how often that happens is counted. Two workers choose the same cell
+//! for a new user, so that one of them fails and looks again. They may choose two, and then the user may be seen once
+//! more, only if between their looks others take cells of the bucket, or if there are several owners in the bucket and
+//! a window ends that moment by one worker's clock and not by the other's.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const WAYS: usize = if cfg!(loom) { 2 } else { 8 };
 const COUNT_BITS: u32 = 8;
 const UNTIL_BITS: u32 = 24;
+const OWNER_BITS: u32 = 8;
+const FINGERPRINT_AT: u32 = COUNT_BITS + UNTIL_BITS + OWNER_BITS;
 /// The most that a cell counts.
 pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 /// The longest window: half of what a cell's clock can tell apart.
@@ -35,6 +41,15 @@ pub struct Cap {
     pub count_max: u32,
     /// In so many seconds, at most [`WINDOW_S_MAX`].
     pub window_s: u32,
+}
+
+/// Who is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// A hash of the user, and of what is shown.
+    pub hash: u64,
+    /// For whom: a hash, too.
+    pub owner: u8,
 }
 
 /// Users that were seen.
@@ -51,6 +66,7 @@ struct Bucket([AtomicU64; WAYS]);
 #[derive(Clone, Copy)]
 struct Cell {
     fingerprint: u32,
+    owner: u8,
     until_s: u32,
     count: u32,
 }
@@ -58,14 +74,18 @@ struct Cell {
 impl Cell {
     fn of(bits: u64) -> Cell {
         Cell {
-            fingerprint: (bits >> 32) as u32,
+            fingerprint: (bits >> FINGERPRINT_AT) as u32,
+            owner: (bits >> (COUNT_BITS + UNTIL_BITS)) as u8,
             until_s: (bits >> COUNT_BITS) as u32 & ((1 << UNTIL_BITS) - 1),
             count: bits as u32 & COUNT_MAX,
         }
     }
 
     fn bits(self) -> u64 {
-        u64::from(self.fingerprint) << 32 | u64::from(self.until_s) << COUNT_BITS | u64::from(self.count)
+        u64::from(self.fingerprint) << FINGERPRINT_AT
+            | u64::from(self.owner) << (COUNT_BITS + UNTIL_BITS)
+            | u64::from(self.until_s) << COUNT_BITS
+            | u64::from(self.count)
     }
 
     /// Seconds until its window ends, none or less if it has ended; the least if the cell is empty. Of two cells, the
@@ -93,45 +113,50 @@ impl FrequencyTable {
         self.forgotten.load(Ordering::Relaxed)
     }
 
-    /// Counts that a user of this hash is seen, `now_s` seconds after some moment. Returns whether the cap allows it.
-    /// What it does not allow is not counted.
+    /// Counts that a user is seen, `now_s` seconds after some moment. Returns whether the cap allows it. What it does
+    /// not allow is not counted.
     #[inline]
-    pub fn count(&self, hash: u64, cap: Cap, now_s: u64) -> bool {
+    pub fn count(&self, User { hash, owner }: User, cap: Cap, now_s: u64) -> bool {
         let now_s = now_s as u32 & ((1 << UNTIL_BITS) - 1);
-        let fingerprint = (hash >> 32) as u32;
+        let fingerprint = (hash >> FINGERPRINT_AT) as u32;
         let Bucket(cells) = &self.buckets[hash as usize & (self.buckets.len() - 1)];
         loop {
-            let known = cells.iter().map(|cell| cell.load(Ordering::Relaxed));
-            let (mut at, mut bits, mut left_least) = (0, 0, i32::MAX);
-            let mut is_found = false;
-            for (way, cell_bits) in known.enumerate() {
-                let cell = Cell::of(cell_bits);
-                let left = cell.left_s(now_s);
-                if left > 0 && cell.fingerprint == fingerprint {
-                    (at, bits, is_found) = (way, cell_bits, true);
-                    break;
-                }
-                if left < left_least {
-                    (at, bits, left_least) = (way, cell_bits, left);
-                }
-            }
-            let cell = Cell::of(bits);
-            let next = match is_found {
-                true if cell.is_full(cap) => return false,
-                true => Cell { count: cell.count + 1, ..cell },
-                false => {
+            let known = cells.each_ref().map(|cell| Cell::of(cell.load(Ordering::Relaxed)));
+            let found = known.iter().position(|cell| cell.fingerprint == fingerprint && cell.left_s(now_s) > 0);
+            let at = found.unwrap_or_else(|| given_up(&known, owner, now_s));
+            let cell = known[at];
+            let next = match found {
+                Some(_) if cell.is_full(cap) => return false,
+                Some(_) => Cell { owner, count: cell.count + 1, ..cell },
+                None => {
                     let until_s = now_s.wrapping_add(cap.window_s.clamp(1, WINDOW_S_MAX)) & ((1 << UNTIL_BITS) - 1);
-                    Cell { fingerprint, until_s, count: 1 }
+                    Cell { fingerprint, owner, until_s, count: 1 }
                 }
             };
-            if cells[at].compare_exchange(bits, next.bits(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                if !is_found && left_least > 0 {
+            if cells[at].compare_exchange(cell.bits(), next.bits(), Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                if found.is_none() && cell.left_s(now_s) > 0 {
                     self.forgotten.fetch_add(1, Ordering::Relaxed);
                 }
                 return true;
             }
         }
     }
+}
+
+/// The cell that a new user of `owner` takes: one whose window has ended, else the one whose window ends next of the
+/// owner that would have the most. Of two that would have as many, `owner` gives up its own.
+fn given_up(cells: &[Cell; WAYS], owner: u8, now_s: u32) -> usize {
+    let left = |way: &usize| cells[*way].left_s(now_s);
+    let next = (0..WAYS).min_by_key(left).expect("a bucket has cells");
+    if left(&next) <= 0 {
+        return next;
+    }
+    let would_have = |way: usize| {
+        let (of, is_own) = (cells[way].owner, cells[way].owner == owner);
+        (cells.iter().filter(|cell| cell.owner == of).count() + usize::from(is_own), is_own)
+    };
+    let most = (0..WAYS).map(would_have).max().expect("a bucket has cells");
+    (0..WAYS).filter(|way| would_have(*way) == most).min_by_key(left).expect("somebody has the most")
 }
 
 impl Cell {

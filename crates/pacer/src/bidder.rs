@@ -269,7 +269,8 @@ impl Bidder {
         let (hash, mut may_see) = (hash_of(request), None);
         let decided = decide(&slot.seen(now), aim, request, hash, |cap| {
             let user = mixed(request.user ^ mixed(request.campaign.into()));
-            *may_see.insert(self.users.count(user, cap, now))
+            let owner = aim.map_or(0, |aim| aim.owner);
+            *may_see.insert(self.users.count(user, owner, cap, now))
         });
         if hash & u64::from(u32::MAX) < self.sampled {
             let version = self.aims[request.campaign as usize].as_ref().map_or(0, |aim| aim.version);

@@ -85,6 +85,8 @@ pub struct Control {
     due: BTreeSet<u32>,
     /// Of those, what money may be wanted for.
     to_lease: BTreeSet<u32>,
+    /// Those that were among them, and have come to rest since it was asked how campaigns are.
+    unshown: BTreeSet<u32>,
     /// Up to which of them rounds have looked.
     looked_up_to: u32,
     leases: Leases,
@@ -110,6 +112,7 @@ impl Control {
             next: BTreeSet::new(),
             due: BTreeSet::new(),
             to_lease: BTreeSet::new(),
+            unshown: BTreeSet::new(),
             looked_up_to: 0,
             leases: Leases::default(),
             unlooked: BTreeSet::new(),
@@ -221,6 +224,9 @@ impl Control {
     /// Begins a round, and has the strategies decide anew.
     pub fn pace(&mut self, now: TimeMs) {
         self.begin_round();
+        if let Some(log) = &mut self.log {
+            log.set_time(now);
+        }
         let mut at_rest = BTreeSet::new();
         each_of(&mut self.campaigns, &self.due, |campaign, tracked| {
             if let Some((share, shade)) = tracked.pace(now, self.log.as_mut()) {
@@ -228,11 +234,16 @@ impl Control {
                 self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
             }
             if !tracked.is_active(now) {
-                at_rest.insert(campaign);
+                tracked.rest();
+                // What the ledger may hold of its leases is still to be shown.
+                if !self.leases.has_of(campaign) {
+                    at_rest.insert(campaign);
+                }
             }
         });
         for campaign in at_rest {
             self.busy.remove(&campaign);
+            self.unshown.insert(campaign);
         }
     }
 
@@ -311,8 +322,14 @@ impl Control {
     }
 
     /// How the campaigns are that may have changed since they were asked for before.
-    pub fn live(&self) -> impl Iterator<Item = (u32, Live)> {
-        self.busy.iter().filter_map(|number| Some((*number, self.campaigns.get(number)?.live())))
+    pub fn live(&mut self) -> Vec<(u32, Live)> {
+        let (unsettled, unshown) = (self.leases.unsettled(), std::mem::take(&mut self.unshown));
+        let changed = self.busy.union(&unshown);
+        let live = |number: &u32| {
+            let held = unsettled.get(number).copied().unwrap_or_default();
+            Some((*number, self.campaigns.get(number)?.live(held)))
+        };
+        changed.filter_map(live).collect()
     }
 
     /// What has happened since the start.
@@ -359,7 +376,8 @@ impl Control {
         match opened {
             Ok(lease) => {
                 let LeaseView { campaign, amount, life, .. } = lease;
-                let known = Known { campaign, worker, amount, day: wanted.day, life, stage: Stage::Opened };
+                let (day, stage) = (wanted.day, Stage::Opened);
+                let known = Known { campaign, worker, amount, day, life, is_held: false, stage };
                 self.leases.insert(lease.id, known);
             }
             Err(why) => {

@@ -60,6 +60,13 @@ impl<'a> Payloads<'a> {
         self.rest.len()
     }
 
+    /// Whether what is not read is the beginning of a frame, as a kill leaves it.
+    pub fn is_torn(&self) -> bool {
+        let Some((head, behind)) = self.rest.split_first_chunk::<FRAME_HEAD_BYTES>() else { return true };
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        length <= PAYLOAD_BYTES_MAX && behind.len() < length
+    }
+
     /// Reads the next payload; `None` at the end, and if it is not whole or `read` finds no sense in it.
     pub fn next<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Result<T, Malformed>) -> Option<T> {
         let place = self.file.len() - self.rest.len();

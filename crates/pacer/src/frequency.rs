@@ -1,9 +1,10 @@
 //! How often users were bid for, over all workers: the only thing that they share. What it is, and its error, is said
 //! in `crates/frequency`.
 
-use tidegate_frequency::Cap;
+use tidegate_frequency::{Cap, User};
 use tidegate_machines::TimeMs;
 
+use crate::openrtb::OwnerHash;
 use crate::plan::FrequencyCap;
 
 /// Most bids that are counted for a user.
@@ -24,9 +25,11 @@ impl FrequencyTable {
         self.0.forgotten()
     }
 
-    /// Counts a bid for a user, whose `hash` is of user and campaign. Returns whether it may be made.
+    /// Counts a bid for a user, whose `hash` is of user and campaign, for a campaign of `owner`. Returns whether it may
+    /// be made.
     #[inline]
-    pub fn count(&self, hash: u64, FrequencyCap { bids_max, window_s }: FrequencyCap, now: TimeMs) -> bool {
-        self.0.count(hash, Cap { count_max: bids_max, window_s }, now.0 / 1_000)
+    pub fn count(&self, hash: u64, owner: OwnerHash, cap: FrequencyCap, now: TimeMs) -> bool {
+        let FrequencyCap { bids_max, window_s } = cap;
+        self.0.count(User { hash, owner: owner as u8 }, Cap { count_max: bids_max, window_s }, now.0 / 1_000)
     }
 }

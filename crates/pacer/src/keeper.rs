@@ -73,12 +73,15 @@ pub enum Settled {
     Done,
     /// There is no hold of this lease, and nothing was spent of it.
     Nothing,
-    /// The ledger was told another amount before, which stands: it, or the log of the campaigns, is of an older backup.
+    /// The ledger was told another amount before, which stands: it, or the log of the campaigns, is of an older backup,
+    /// or somebody else has settled the hold.
     Otherwise,
     /// The ledger refuses, and this is why. It is asked again: no money may be lost.
     Refused(String),
     /// The same, and nothing is held: the hold was given back, or has expired.
     NotHeld(String),
+    /// The same, and the ledger knows no such hold: it is of an older backup, or another one than before.
+    NotFound(String),
     /// Nobody knows: it is asked again.
     Unknown(String),
 }
@@ -96,16 +99,17 @@ pub trait Treasury {
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
 }
 
-/// Leases of which no win counts any more, of which something was spent, and of which the ledger did not take that when
-/// it was asked last.
+/// Leases of which no win counts any more, and that the ledger did not settle when it was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unpaid {
-    /// How many.
-    pub leases: u64,
-    /// What was spent of them.
+pub struct Unsettled {
+    /// How many of which something was spent.
+    pub unpaid: u64,
+    /// What was spent of these.
     pub spent: BudgetMicros,
     /// What the ledger may hold beside that, also of leases of which nothing was spent.
     pub held: BudgetMicros,
+    /// Of how many the ledger refuses to take what was spent, or to give back the money.
+    pub refused: u64,
 }
 
 /// How all campaigns are, for the doors.
@@ -130,7 +134,11 @@ pub struct Keeper<S, B, T> {
     told: RefCell<Told>,
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
-    unpaid: Cell<Unpaid>,
+    unsettled: Cell<Unsettled>,
+    /// The ledger has refused to settle leases, and they are not all settled yet.
+    refused_to_settle: Cell<bool>,
+    /// Leases of which the ledger was told another amount before.
+    paid_otherwise: Cell<u64>,
     stopped: Cell<ByStopped>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
@@ -156,7 +164,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unheard: RefCell::default(),
             told: RefCell::default(),
             ledger_away: Cell::new(false),
-            unpaid: Cell::default(),
+            unsettled: Cell::default(),
+            refused_to_settle: Cell::new(false),
+            paid_otherwise: Cell::new(0),
             stopped: Cell::default(),
             record: None,
         }
@@ -178,9 +188,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         self.ledger_away.get()
     }
 
-    /// What the ledger did not take.
-    pub fn unpaid(&self) -> Unpaid {
-        self.unpaid.get()
+    /// What the ledger did not settle.
+    pub fn unsettled(&self) -> Unsettled {
+        self.unsettled.get()
+    }
+
+    /// Of how many leases the ledger had another amount than was spent, since the start of the process.
+    pub fn paid_otherwise(&self) -> u64 {
+        self.paid_otherwise.get()
     }
 
     /// For how many campaigns no money is leased, as of some hundred milliseconds ago.
@@ -263,7 +278,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             if let Err(why) = self.ask_spending().await {
                 self.tell("what campaigns have spent is not known", &why);
             }
-            self.live.write().expect("nobody panics with it").extend(self.control.borrow().live());
+            self.live.write().expect("nobody panics with it").extend(self.control.borrow_mut().live());
             self.stopped.set(self.control.borrow().stopped());
         }
         self.control.borrow_mut().pace(now);
@@ -415,14 +430,17 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             let held = self.treasury.hold(money.to_vec()).await;
             self.note_ledger(&held);
             let now = self.now.get();
-            for (Money { lease, account, .. }, held) in money.iter().zip(held) {
-                let mut control = self.control.borrow_mut();
+            for (money, held) in money.iter().zip(held) {
+                let (mut control, lease) = (self.control.borrow_mut(), &money.lease);
                 match held {
-                    Held::Done => control.held(*lease, now),
+                    Held::Done => {
+                        control.held(*lease, now);
+                        self.tell_held(&control, money);
+                    }
                     Held::Insufficient { available } => control.not_held(*lease, Stopped::NoFunds, available, now),
                     Held::Refused(why) => {
                         control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
-                        self.tell(&format!("the ledger holds no money of {account}"), &why);
+                        self.tell(&not_held(&control, money), &why);
                     }
                     Held::Unknown(_) if is_planted(Bug::GrantedUnheld) => control.held(*lease, now),
                     Held::Unknown(why) => {
@@ -476,15 +494,22 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn settle(&self) -> Result<(), String> {
-        let mut unpaid = Unpaid::default();
-        let settled = self.settle_over(&mut unpaid).await;
-        unpaid.held = self.control.borrow().unsettled();
-        self.unpaid.set(unpaid);
+        let mut unsettled = Unsettled::default();
+        let settled = self.settle_over(&mut unsettled).await;
+        unsettled.held = self.control.borrow().unsettled();
+        self.unsettled.set(unsettled);
+        let was_refused = self.refused_to_settle.get();
+        let is_refused = unsettled.refused > 0 || was_refused && !self.control.borrow().closing().is_empty();
+        self.refused_to_settle.set(is_refused);
+        if was_refused && !is_refused {
+            tracing::info!("the ledger has settled all leases that are over");
+            self.told.borrow_mut().forget();
+        }
         settled
     }
 
-    /// Closes and settles leases that are over, and counts those that the ledger did not take.
-    async fn settle_over(&self, unpaid: &mut Unpaid) -> Result<(), String> {
+    /// Closes and settles leases that are over, and counts those that the ledger did not settle.
+    async fn settle_over(&self, unsettled: &mut Unsettled) -> Result<(), String> {
         let now = self.now.get();
         let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
         over.extend(self.control.borrow().due(now));
@@ -506,13 +531,13 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 self.control.borrow_mut().closed(&closed);
                 // A shard has forgotten them, and its answer was lost.
                 self.control.borrow_mut().settled(&forgotten);
-                self.pay(&closed, unpaid).await;
+                self.pay(&closed, unsettled).await;
             }
         }
         failed
     }
 
-    async fn pay(&self, closed: &[LeaseView], unpaid: &mut Unpaid) {
+    async fn pay(&self, closed: &[LeaseView], unsettled: &mut Unsettled) {
         let settlements: Vec<Settlement> =
             closed.iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
@@ -520,22 +545,39 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
             if *spent > BudgetMicros::ZERO && !is_settled {
-                (unpaid.leases, unpaid.spent) = (unpaid.leases + 1, unpaid.spent + *spent);
+                (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
             }
+            let is_refused = matches!(settled, Settled::Refused(_) | Settled::NotHeld(_) | Settled::NotFound(_));
+            unsettled.refused += u64::from(is_refused);
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
                 Settled::Otherwise => {
-                    let (lease, account) = (money.lease.to_string(), &money.account);
+                    let Money { lease, account, spend, .. } = money;
                     self.tell(
-                        &format!("of lease {lease} of {account}, {spent} was spent, and another amount was paid"),
-                        "one of the two logs is of an older backup, or another server has a copy of this directory",
+                        &format!(
+                            "campaign {}: of lease {lease}, {spent} was spent, and another amount was paid from \
+                             {account} to {spend}",
+                            self.control.borrow().campaign_of(*lease)
+                        ),
+                        "one of the two logs is of an older backup, or another server has a copy of this directory, or \
+                         somebody has settled the hold by hand",
                     );
+                    self.paid_otherwise.set(self.paid_otherwise.get() + 1);
                     done.push(money.lease);
                 }
                 Settled::Refused(why) => self.tell_unsettled(money, *spent, "which it still holds", &why),
                 Settled::NotHeld(why) => {
                     self.tell_unsettled(money, *spent, "of which it holds nothing", &why);
                     self.control.borrow_mut().not_settled(money.lease);
+                }
+                Settled::NotFound(why) => {
+                    let backup = "of which it finds no hold: it is of an older backup, or another ledger than before";
+                    self.tell_unsettled(money, *spent, backup, &why);
+                    // One whose hold nobody has seen may be held under an id of another configuration.
+                    let mut control = self.control.borrow_mut();
+                    if control.was_held(money.lease) {
+                        control.not_settled(money.lease);
+                    }
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),
@@ -568,15 +610,27 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         Ok(())
     }
 
-    /// Says of the first lease of an account that the ledger does not settle it.
+    /// Says of the first lease of a campaign that the ledger does not settle it.
     fn tell_unsettled(&self, money: &Money, spent: BudgetMicros, held: &str, why: &str) {
-        let Money { lease, account, amount, .. } = money;
-        if self.is_new(&format!("{account} {held}"), why) {
+        let Money { lease, account, spend, amount, .. } = money;
+        let control = self.control.borrow();
+        let campaign = control.campaign_of(*lease);
+        if self.is_new(&format!("campaign {campaign}, {held}"), why) {
             let what = match spent {
                 BudgetMicros::ZERO => format!("the ledger does not give back lease {lease} to {account}"),
-                _ => format!("{spent} of lease {lease} was spent, and the ledger does not take it from {account}"),
+                _ => format!(
+                    "{spent} of lease {lease} was spent, and the ledger does not move it from {account} to {spend}"
+                ),
             };
-            tracing::warn!(why, %amount, "{what}, {held}");
+            tracing::warn!(why, %amount, "campaign {campaign}: {what}, {held}");
+        }
+    }
+
+    /// Says that the ledger holds money of a campaign, if it was said that it does not.
+    fn tell_held(&self, control: &Control, money: &Money) {
+        let mut told = self.told.borrow_mut();
+        if !told.is_empty() && told.is_over(&not_held(control, money)) {
+            tracing::info!("campaign {}: the ledger holds its money again", control.campaign_of(money.lease));
         }
     }
 
@@ -588,6 +642,17 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     fn is_new(&self, what: &str, why: &str) -> bool {
-        self.told.borrow_mut().is_new(format!("{what}: {why}"), self.now.get())
+        let mut told = self.told.borrow_mut();
+        let is_new = told.is_new(what, why, self.now.get());
+        if is_new && told.is_full() {
+            tracing::warn!("so much goes wrong that the rest is not said for some minutes; metrics count all of it");
+        }
+        is_new
     }
+}
+
+/// What is said of money that the ledger refuses to hold. What is wrong may be either account.
+fn not_held(control: &Control, money: &Money) -> String {
+    let Money { lease, account, spend, .. } = money;
+    format!("campaign {}: the ledger holds no money of {account} for {spend}", control.campaign_of(*lease))
 }

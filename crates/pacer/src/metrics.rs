@@ -4,7 +4,7 @@ use tidegate_telemetry::metrics;
 
 use crate::bidder::NoBid;
 use crate::control::Counts;
-use crate::keeper::{Bidders, Keeper, Shards, Treasury};
+use crate::keeper::{Bidders, Keeper, Shards, Treasury, Unsettled};
 use crate::machine::Campaigns;
 
 metrics! {
@@ -52,6 +52,12 @@ metrics! {
         unpaid: Gauge
             "tidegate_pacer_unpaid" "What was spent of these, in millionths: it is owed to the accounts that get what \
              campaigns spend.";
+        leases_unsettled: Gauge
+            "tidegate_pacer_leases_unsettled" "Leases that are over, and that the ledger refuses to settle: it does \
+             not move what was spent of them, or does not give back what was not. It is asked again.";
+        paid_otherwise: Counter
+            "tidegate_pacer_leases_paid_otherwise_total" "Leases of which the ledger had moved another amount already, \
+             which stands: one of the two logs is of an older backup, or somebody else has settled the hold.";
         unsettled: Gauge
             "tidegate_pacer_unsettled" "What the ledger may hold beside that of leases that are over and that it did \
              not settle, in millionths: campaigns do not bid with it.";
@@ -86,9 +92,11 @@ impl PacerMetrics {
             self.stopped.set(why, campaigns as i64);
         }
         self.ledger_away.set(keeper.is_ledger_away().into());
-        let unpaid = keeper.unpaid();
-        self.leases_unpaid.set(unpaid.leases as i64);
-        self.unpaid.set(unpaid.spent.0 as i64);
-        self.unsettled.set(unpaid.held.0 as i64);
+        let Unsettled { unpaid, spent, held, refused } = keeper.unsettled();
+        self.leases_unpaid.set(unpaid as i64);
+        self.unpaid.set(spent.0 as i64);
+        self.leases_unsettled.set(refused as i64);
+        self.unsettled.set(held.0 as i64);
+        self.paid_otherwise.follow(keeper.paid_otherwise());
     }
 }

@@ -15,6 +15,7 @@ use tidegate_ledger::LEDGER;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_link::OtherServer;
+use tidegate_machines::ledger::is_account_id;
 use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
@@ -55,18 +56,11 @@ where
     }
 
     fn warnings(&self, document: &Document) -> Result<Vec<String>> {
-        let keys: PacingKeys = document.section()?;
-        let open = [("account_prefix", &keys.account_prefix), ("spend_prefix", &keys.spend_prefix)];
-        let open = open.into_iter().filter(|(_, prefix)| prefix.is_empty());
-        let warned = open.map(|(key, _)| {
-            format!("pacing.{key} is empty: who may make campaigns may use every account of the ledger for them")
-        });
-        let short = deadline_warning(&openrtb_settings(document)?, keys.win_deadline_ms);
-        Ok(warned.chain(short).collect())
+        warned_of(document)
     }
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
-        let keys: PacingKeys = document.section()?;
+        let keys = pacing_keys(document)?;
         let demo: PacingDemoKeys = document.section()?;
         let ledger = ledger_elsewhere(document)?.map_or(LedgerAt::Here, LedgerAt::Elsewhere);
         let users = Arc::new(FrequencyTable::new(keys.users_max));
@@ -91,6 +85,39 @@ where
             frames: Some(open_pacer_frames(users, rules, sampled)),
         })
     }
+}
+
+/// What an operator should know of how the pacer is set.
+fn warned_of(document: &Document) -> Result<Vec<String>> {
+    let keys = pacing_keys(document)?;
+    let open = prefixes(&keys).into_iter().filter(|(_, prefix)| prefix.is_empty());
+    let warned = open
+        .map(|(key, _)| format!("{key} is empty: who may make campaigns may use every account of the ledger for them"));
+    let is_one = keys.account_prefix == keys.spend_prefix && !keys.spend_prefix.is_empty();
+    let same = is_one.then(|| {
+        let prefix = &keys.account_prefix;
+        format!("pacing.account_prefix and pacing.spend_prefix are both {prefix:?}: an account cannot be both")
+    });
+    let short = deadline_warning(&openrtb_settings(document)?, keys.win_deadline_ms);
+    Ok(warned.chain(same).chain(short).collect())
+}
+
+/// `[pacing]`, with which campaigns can have accounts.
+fn pacing_keys(document: &Document) -> Result<PacingKeys> {
+    let keys: PacingKeys = document.section()?;
+    for (key, prefix) in prefixes(&keys) {
+        if !is_account_id(&format!("{prefix}x")) {
+            let why = "no account has an id that begins so: expected at most 127 bytes that can be printed, without \
+                       `/`, `*` and a space at the begin";
+            return Err(document.error_at(key, format!("{key}: {why}")).into());
+        }
+    }
+    Ok(keys)
+}
+
+/// What accounts of campaigns begin with, by the key that says it.
+fn prefixes(keys: &PacingKeys) -> [(&'static str, &str); 2] {
+    [("pacing.account_prefix", &keys.account_prefix), ("pacing.spend_prefix", &keys.spend_prefix)]
 }
 
 /// Which plans are taken.
@@ -155,5 +182,30 @@ impl Ledger for AnyLedger {
             AnyLedger::Here(ledger) => ledger.own(account).await,
             AnyLedger::Elsewhere(ledger) => ledger.own(account).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::schema;
+
+    /// What a configuration is warned of, or refused with.
+    fn said(text: &str) -> Result<Vec<String>, String> {
+        let document = Document::of("test.toml", text, &schema(&[])).expect("it can be read");
+        warned_of(&document).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_prefix_with_which_there_is_no_account_is_refused_with_its_line() {
+        let long = "c".repeat(128);
+        for prefix in [" ads:", "a/b:", "c*", &long] {
+            let error = said(&format!("[pacing]\nlease_ms = 500\naccount_prefix = {prefix:?}\n")).unwrap_err();
+            assert!(error.starts_with("test.toml:3: pacing.account_prefix: no account has an id"), "{error}");
+        }
+        assert_eq!(said("[pacing]\naccount_prefix = \"ads:campaign:\"\n"), Ok(vec![]));
+        let warned = said("[pacing]\naccount_prefix = \"ads:\"\nspend_prefix = \"ads:\"\n").expect("it may be so");
+        assert_eq!(warned.len(), 1);
+        assert!(warned[0].ends_with("are both \"ads:\": an account cannot be both"), "{warned:?}");
     }
 }

@@ -88,19 +88,22 @@ impl PaidNotice {
             return Ok(Some(bid.price));
         }
         let wrong = Wrong("price", "price: expected the price of a thousand as a decimal, such as 2.1");
-        let is_decimal =
-            self.price.len() <= PRICE_BYTES_MAX && self.price.starts_with(|first: char| first.is_ascii_digit());
+        let is_decimal = self.price.len() <= PRICE_BYTES_MAX
+            && self.price.starts_with(|first: char| matches!(first, '0'..='9' | '.'));
         let cpm = self.price.parse::<f64>().ok().filter(|_| is_decimal).ok_or(wrong)?;
         // A part of a micro is a whole one: no notice costs less than the exchange bills.
         match micros_of(cpm) {
             micros if micros <= u64::from(bid.price.0) => Ok(Some(PriceMicros(micros as u32))),
+            _ if cpm * 1e3 <= f64::from(bid.price.0) * ABOVE_BID_MAX => Ok(Some(bid.price)),
             _ => Err(Wrong("price", "price: expected at most what was bid")),
         }
     }
 }
 
-/// A price of a thousand in micros for one. A thousandth of a micro is what arithmetic of exchanges leaves: a price
-/// that is so little above the bid is the bid.
+/// A price that is so little above the bid is the bid: what is left of it by an exchange that counts in 32 bits.
+const ABOVE_BID_MAX: f64 = 1.0 + f32::EPSILON as f64;
+
+/// A price of a thousand in micros for one. A thousandth of a micro is what arithmetic with 64 bits leaves.
 fn micros_of(cpm: f64) -> u64 {
     let nanos = (cpm * 1e6).round() as u64;
     nanos.div_ceil(1_000)
@@ -133,6 +136,7 @@ mod tests {
             ("2", 2_000),
             ("0", 0),
             ("1e-3", 1),
+            (".5", 500),
         ] {
             assert_eq!(price(said), Ok(Some(costs)), "{said}");
         }
@@ -140,8 +144,22 @@ mod tests {
             assert_eq!(price(unknown), Ok(Some(2_500)), "{unknown:?}");
         }
         assert_eq!(price("AUDIT"), Ok(None));
-        for wrong in ["2.5001", "inf", "-1", "NaN", "+1", "2,1", "1e99", "WmQxh2jZ5G8oYhY0Zg", &"1".repeat(33)] {
+        for wrong in
+            ["2.5001", "inf", ".", "..5", "-1", "NaN", "+1", "2,1", "1e99", "WmQxh2jZ5G8oYhY0Zg", &"1".repeat(33)]
+        {
             assert_eq!(price(wrong), Err("price"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_price_that_an_exchange_counts_in_32_bits_is_at_most_the_bid() {
+        for micros in (1..4_000_000_000).step_by(12_345_678).chain([1, 123_456, 7_999_999, 16_777_217, u32::MAX]) {
+            let bid = Bid { price: PriceMicros(micros), ..bid() };
+            let price = |cpm: f64| PaidNotice { price: cpm.to_string(), ..PaidNotice::default() }.price(&bid).ok();
+            let cpm = f64::from(micros) / 1e3;
+            let costs = price(f64::from(cpm as f32)).flatten().expect("it is the bid's, as well as can be said").0;
+            assert!(costs <= micros && f64::from(costs) >= f64::from(micros) * (1.0 - 1e-6), "{costs} of {micros}");
+            assert_eq!(price(cpm * (1.0 + 1e-6)), None, "{micros}");
         }
     }
 

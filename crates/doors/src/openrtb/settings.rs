@@ -25,12 +25,12 @@ impl OpenRtbSettings {
     /// With URLs that begin so; an error says what is wrong with that.
     pub fn new(base: &str, charge_on: ChargeOn) -> Result<OpenRtbSettings, String> {
         let base = base.trim_end_matches('/');
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/[]%@".contains(&byte);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/[]%".contains(&byte);
         let host = ["https://", "http://"].into_iter().find_map(|scheme| base.strip_prefix(scheme));
         let is_url = host.is_some_and(|host| !host.is_empty()) && base.bytes().all(is_plain);
         if !base.is_empty() && (!is_url || base.len() > BASE_BYTES_MAX) {
             return Err(format!(
-                "expected the beginning of a URL without a query, such as \"https://bids.example.com\", of at most \
+                "expected the beginning of a URL, without user and query, such as \"https://bids.example.com\", of at most \
                  {BASE_BYTES_MAX} bytes"
             ));
         }
@@ -49,7 +49,15 @@ mod tests {
         assert_eq!(of(""), Ok("".into()));
         assert_eq!(of("https://bids.example.com/"), Ok("https://bids.example.com".into()));
         assert_eq!(of("http://[::1]:8080/a"), Ok("http://[::1]:8080/a".into()));
-        for wrong in ["bids.example.com", "https://", "ftp://a", "https://a?b", "https://a\"b", "https://a b"] {
+        for wrong in [
+            "bids.example.com",
+            "https://",
+            "https://user:password@a",
+            "ftp://a",
+            "https://a?b",
+            "https://a\"b",
+            "https://a b",
+        ] {
             assert_eq!(of(wrong), Err(()), "{wrong}");
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Known {
     /// For whose cap it counts.
     pub day: i32,
     pub life: Life,
+    /// This process has heard from the ledger that its money is held.
+    pub is_held: bool,
     pub stage: Stage,
 }
 
@@ -58,6 +60,11 @@ impl Leases {
         assert!(self.all.insert(lease, known).is_none(), "a lease is opened once");
         *self.of_campaigns.entry(known.campaign).or_default() += 1;
         self.list(lease, known.stage);
+    }
+
+    /// The ledger has said that the money of a lease is held.
+    fn note_held(&mut self, lease: LeaseId) {
+        self.all.get_mut(&lease).expect("a lease is known until it is settled").is_held = true;
     }
 
     /// The lease is in another stage. Returns how it was.
@@ -207,7 +214,7 @@ impl Control {
         let held = lease.amount - lease.spent;
         let stage = if lease.is_closed { Stage::Closing { until, held } } else { Stage::Retired { until } };
         let (campaign, amount, life) = (lease.campaign, lease.amount, lease.life);
-        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, stage });
+        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, is_held: false, stage });
     }
 
     /// Leases whose money is to be held.
@@ -219,6 +226,7 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
+        self.leases.note_held(lease);
         let Known { campaign, worker, amount, life, .. } = known;
         let Life { opened, until } = life;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
@@ -332,6 +340,17 @@ impl Control {
                 self.still_held(lease.id, lease.amount - lease.spent);
             }
         }
+    }
+
+    /// Whether this process has heard from the ledger that the money of a lease is held.
+    pub fn was_held(&self, lease: LeaseId) -> bool {
+        self.leases.get(lease).is_some_and(|known| known.is_held)
+    }
+
+    /// The id of the campaign that has a lease.
+    pub fn campaign_of(&self, lease: LeaseId) -> &str {
+        let known = self.leases.get(lease);
+        known.and_then(|known| self.campaigns.get(&known.campaign)).map_or("", |tracked| &tracked.view.id)
     }
 
     /// The ledger holds nothing of a closed lease, and does not take what was spent of it.

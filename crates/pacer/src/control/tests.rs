@@ -173,13 +173,52 @@ fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
     control.not_held(lease(1, 0).id, Stopped::NoFunds, BudgetMicros(150), at(20));
     assert!(control.take_updates(at(20)).iter().all(|update| grants(update).is_empty()));
     assert_eq!(control.due(at(20)), [lease(1, 0).id], "its record is closed");
-    let live: BTreeMap<u32, Live> = control.live().collect();
+    let live: BTreeMap<u32, Live> = control.live().into_iter().collect();
     assert_eq!(live[&7].stopped, Some(Stopped::NoFunds));
     turned_away(&mut control, 0, 10, at(40));
     assert!(control.wanted(at(40)).is_empty(), "not at once");
     turned_away(&mut control, 0, 10, at(300));
     let again = control.wanted(at(300));
     assert!(again[0].1.amount.0 <= 150, "no more than there was: {:?}", again[0].1);
+}
+
+#[test]
+fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_used() {
+    for (why, is_kept) in [(Stopped::LedgerRefused, false), (Stopped::NoFunds, false), (Stopped::BudgetUsed, true)] {
+        let mut control = control(10_000_000);
+        turned_away(&mut control, 0, 10, at(20));
+        let (_, wanted) = control.wanted(at(20))[0];
+        control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
+        control.not_held(lease(1, 0).id, why, BudgetMicros::ZERO, at(20));
+        control.close(&[lease(1, 0).id]);
+        control.settled(&[lease(1, 0).id]);
+        (0..2).for_each(|round| control.pace(at(9_000 + round)));
+        let shown =
+            |control: &mut Control| control.live().into_iter().map(|(_, live)| live.stopped).collect::<Vec<_>>();
+        assert_eq!(shown(&mut control), [Some(why)]);
+        (0..20).for_each(|round| control.pace(at(11_000 + round)));
+        assert_eq!(shown(&mut control), [is_kept.then_some(why)], "it is shown once how it came to rest");
+        assert!(shown(&mut control).is_empty());
+    }
+}
+
+#[test]
+fn what_the_ledger_does_not_settle_is_shown_of_its_campaign_also_when_nobody_asks_for_it() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let opened = grant(&mut control, 0, 1, at(20));
+    let retired = vec![Retired { lease: opened.id, bids: 0, left: opened.amount, at: at(500) }];
+    control.absorb(0, Report { retired, now: at(500), ..Report::default() }, at(500));
+    control.close(&[opened.id]);
+    (0..20).for_each(|round| control.pace(at(60_000 + round)));
+    let shown = |control: &mut Control| control.live().into_iter().map(|(_, live)| live.unsettled).collect::<Vec<_>>();
+    assert_eq!(shown(&mut control), [opened.amount]);
+    assert!(control.was_held(opened.id));
+    control.not_settled(opened.id);
+    assert_eq!(shown(&mut control), [BudgetMicros::ZERO], "a hold that is not there holds nothing");
+    control.settled(&[opened.id]);
+    (0..20).for_each(|round| control.pace(at(70_000 + round)));
+    assert_eq!([shown(&mut control).len(), shown(&mut control).len()], [1, 0]);
 }
 
 #[test]

@@ -128,6 +128,8 @@ pub struct Live {
     pub no_bids: [u64; NoBid::ALL.len()],
     /// What was spent, as far as the throttle knows it.
     pub spending: Spending,
+    /// What the ledger may hold of its leases that are over, and that it did not settle yet.
+    pub unsettled: BudgetMicros,
     /// Why no money is leased.
     pub stopped: Option<Stopped>,
     /// By which curve it is to be spent; `None` outside of its flights.
@@ -420,12 +422,20 @@ impl Tracked {
         before.is_none_or(|(why, _)| why != Stopped::Unavailable)
     }
 
+    /// Nobody asks for it, so nobody sees whether money could be leased again; but a budget that is used stays so until
+    /// another plan comes.
+    pub fn rest(&mut self) {
+        self.refused = self.refused.filter(|(why, _)| *why == Stopped::BudgetUsed);
+        self.available = None;
+    }
+
     /// Why no money is leased.
     pub fn stopped(&self) -> Option<Stopped> {
         self.refused.map(|(why, _)| why)
     }
 
-    pub fn live(&self) -> Live {
+    /// How it is, where the ledger may hold so much of leases that are over.
+    pub fn live(&self, unsettled: BudgetMicros) -> Live {
         Live {
             share: self.share,
             shade: self.shade,
@@ -436,6 +446,7 @@ impl Tracked {
             bids: self.bids,
             no_bids: self.no_bids,
             spending: self.view.spending,
+            unsettled,
             stopped: self.stopped(),
             plan: self.plan.clone(),
             curve: self.curve.clone(),

@@ -108,6 +108,11 @@ impl DecisionLog {
         self.file = None;
     }
 
+    /// It is that late.
+    pub fn set_time(&mut self, now: TimeMs) {
+        self.now = self.now.max(now);
+    }
+
     /// A campaign has another plan, or has ended.
     pub fn plan(&mut self, view: &CampaignView) {
         let now = self.now;

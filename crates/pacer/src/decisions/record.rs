@@ -368,6 +368,11 @@ impl Records<'_> {
     pub fn unread_bytes(&self) -> usize {
         self.0.unread_bytes()
     }
+
+    /// Whether these are the beginning of a record, as a kill leaves it.
+    pub fn is_torn(&self) -> bool {
+        self.0.is_torn()
+    }
 }
 
 impl Iterator for Records<'_> {

@@ -119,7 +119,7 @@ impl Bank {
             return Settled::Refused("account_frozen".to_owned());
         }
         let Some(Hold { lease, account, spend, amount, .. }) = self.holds.remove(&id) else {
-            return if spent == 0 { Settled::Nothing } else { Settled::Refused("hold_not_found".to_owned()) };
+            return if spent == 0 { Settled::Nothing } else { Settled::NotFound("hold_not_found".to_owned()) };
         };
         assert!(spent <= amount, "a lease spends no more than is held");
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;

@@ -25,7 +25,7 @@ pub enum Pacer {
     /// Say why a campaign did or did not bid at a time: the plan and the throttle in force, with what the strategy was
     /// told; what was asked for, and the reasons without a bid; leases that were granted or refused; and the requests
     /// that were sampled. Each throttle and each sampled request is decided again. Exit 0 only if there is a record of
-    /// that time, and all of it is decided as it was.
+    /// that time, all of it can be read, and all of it is decided as it was.
     Replay {
         /// Data directory, of a server that runs or does not.
         #[arg(long, value_name = "DIR")]
@@ -73,19 +73,28 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
     let last = last_time(&files)?;
     let at = time_of((at, date), &zone, last)?;
     let question = Question { id: campaign.into(), at, range_ms: range_s * 1_000, zone };
-    let replayed = replay(records(&files, &question)?.into_iter(), &question);
+    let Read { records, is_whole } = records(&files, &question)?;
+    let replayed = replay(records.into_iter(), &question);
     say(format_args!("{}", replayed.text.trim_end()));
     if replayed.records == 0
         && let Some((first, last)) = told(files[0].0, &question.zone).zip(told(last, &question.zone))
     {
         complain(format_args!("the record reaches from {first} to {last}"));
     }
-    let is_good = replayed.records > 0 && replayed.different == 0;
+    let is_good = replayed.records > 0 && replayed.different == 0 && is_whole;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Calls `each` for the records of a file. Returns how many bytes at its end nobody can read.
-fn read(path: &Path, each: impl FnMut(Record)) -> Result<usize> {
+/// What of the end of a file nobody can read.
+#[derive(Default)]
+struct Unread {
+    bytes: usize,
+    /// It is the beginning of a record, as a kill leaves it: nothing is missing that was ever whole.
+    is_torn: bool,
+}
+
+/// Calls `each` for the records of a file.
+fn read(path: &Path, each: impl FnMut(Record)) -> Result<Unread> {
     let cannot = || format!("cannot read {}", path.display());
     let bytes = match fs::metadata(path) {
         // To read a pipe would wait for ever.
@@ -96,13 +105,13 @@ fn read(path: &Path, each: impl FnMut(Record)) -> Result<usize> {
     let bytes = match bytes {
         Ok(bytes) => bytes,
         // The oldest file is deleted while the server runs.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Unread::default()),
         Err(error) => return Err(error).with_context(cannot),
     };
     let unknown = || format!("{} is no record of decisions of a layout that this program knows", path.display());
     let mut records = read_records(&bytes).with_context(unknown)?;
     records.by_ref().for_each(each);
-    Ok(records.unread_bytes())
+    Ok(Unread { bytes: records.unread_bytes(), is_torn: records.is_torn() })
 }
 
 /// The zone of a campaign's newest plan.
@@ -152,15 +161,22 @@ fn time_of((at, date): (Time, Option<Date>), zone: &TimeZone, last: TimeMs) -> R
     }
 }
 
+/// What was read.
+struct Read {
+    records: Vec<Record>,
+    /// No file is damaged.
+    is_whole: bool,
+}
+
 /// The records of the campaign in all files that may tell of the time. The first of them has the last throttle before
 /// it.
-fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Record>> {
+fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Read> {
     let (from, to) = (question.at.0.saturating_sub(question.range_ms), question.at.0.saturating_add(question.range_ms));
     let first = files.partition_point(|(begins, _)| begins.0 <= from).saturating_sub(2);
     let asked = files[first..].iter().take_while(|(begins, _)| begins.0 <= to);
-    let (mut all, mut numbers) = (Vec::new(), BTreeSet::new());
+    let (mut all, mut numbers, mut is_whole) = (Vec::new(), BTreeSet::new(), true);
     for (_, path) in asked {
-        let unread_bytes = read(path, |record| {
+        let unread = read(path, |record| {
             if let Recorded::Plan { number, id, .. } = &record.what
                 && *id == question.id
             {
@@ -170,14 +186,18 @@ fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Vec<Recor
                 all.push(record);
             }
         })?;
-        if unread_bytes > 0 {
-            complain(format_args!(
-                "the last {unread_bytes} bytes of {} are torn or damaged and were not read: what follows lacks them",
-                path.display()
-            ));
+        if unread.bytes > 0 {
+            let (bytes, path) = (unread.bytes, path.display());
+            complain(match unread.is_torn {
+                true => format_args!("the last {bytes} bytes of {path} are a record that a kill has cut off"),
+                false => format_args!(
+                    "{path} is damaged: its last {bytes} bytes were not read, and what is said here lacks them"
+                ),
+            });
+            is_whole &= unread.is_torn;
         }
     }
-    Ok(all)
+    Ok(Read { records: all, is_whole })
 }
 
 #[cfg(test)]

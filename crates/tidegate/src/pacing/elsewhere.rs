@@ -78,7 +78,16 @@ pub struct Elsewhere {
     /// `None` while it is used, and before the first request.
     open: RefCell<Option<Connected>>,
     /// By what was asked: when it failed last, and why. It is not asked again for a while.
-    failed: RefCell<[Option<(Instant, String)>; 3]>,
+    failed: RefCell<[Option<(Instant, Failed)>; 3]>,
+}
+
+/// Why nothing was done.
+#[derive(Clone)]
+enum Failed {
+    /// It is not known whether anything was.
+    Unanswered(String),
+    /// The token may not do it, whatever it is asked for.
+    Forbidden(String),
 }
 
 /// What is asked.
@@ -104,33 +113,57 @@ impl Elsewhere {
 
     async fn ask(&self, asked: Asked) -> Result<Vec<Decided>, String> {
         let kind = asked.kind();
-        if let Some((at, why)) = &self.failed.borrow()[kind]
+        let asked_for = asked.count();
+        if let Some((at, failed)) = &self.failed.borrow()[kind]
             && at.elapsed() < AGAIN
         {
-            return Err(why.clone());
+            return failed.clone().said_of(asked_for);
         }
         let (open, server) = (self.open.take(), self.server.clone());
         // The connection comes back if it is as good as before: also when the server refused what it was asked.
         let exchange = move || {
             let mut connected = match open.map_or_else(|| server.connect(TIMEOUTS), Ok) {
                 Ok(connected) => connected,
-                Err(error) => return (None, Err(server.why(&error))),
+                Err(error) => return (None, Err(Failed::Unanswered(server.why(&error)))),
             };
             let outcomes = asked.over(&mut connected);
             let usable = matches!(outcomes, Ok(_) | Err(ClientError::Server(_)));
-            (usable.then_some(connected), outcomes.map_err(|error| server.why(&error)))
+            let failed = |error| match error {
+                ClientError::Server(error) if error.code == "forbidden" => Failed::Forbidden(error.to_string()),
+                error => Failed::Unanswered(server.why(&error)),
+            };
+            (usable.then_some(connected), outcomes.map_err(failed))
         };
         let exchanged = tokio::task::spawn_blocking(exchange).await;
         let (connected, outcomes) = exchanged.expect("the client of the binary port does not panic");
         let is_connected = connected.is_some();
         self.open.replace(connected);
-        let decided = outcomes.map_err(|why| format!("{}, which has the ledger: {why}", self.server.address));
-        let failed = decided.as_ref().err().map(|why| (Instant::now(), why.clone()));
+        let outcomes = outcomes.map_err(|failed| failed.of(&self.server.address));
+        let failed = outcomes.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
         let mut all_failed = self.failed.borrow_mut();
         // Who is not reached is not reached for anything. Who refuses one thing may do another.
         let of = if is_connected { kind..=kind } else { 0..=2 };
         all_failed[of].fill(failed);
-        decided
+        outcomes.or_else(|failed| failed.said_of(asked_for))
+    }
+}
+
+impl Failed {
+    /// With the name of the server.
+    fn of(self, address: &str) -> Failed {
+        let name = |why| format!("{address}, which has the ledger: {why}");
+        match self {
+            Failed::Unanswered(why) => Failed::Unanswered(name(why)),
+            Failed::Forbidden(why) => Failed::Forbidden(name(why)),
+        }
+    }
+
+    /// What is said of each of so many holds.
+    fn said_of(self, count: usize) -> Result<Vec<Decided>, String> {
+        match self {
+            Failed::Unanswered(why) => Err(why),
+            Failed::Forbidden(code) => Ok(vec![Err(Refused { code, available: 0 }); count]),
+        }
     }
 }
 
@@ -140,6 +173,14 @@ impl Asked {
             Asked::Place(_) => 0,
             Asked::Post(_) => 1,
             Asked::Void(_) => 2,
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Asked::Place(holds) => holds.len(),
+            Asked::Post(posts) => posts.len(),
+            Asked::Void(ids) => ids.len(),
         }
     }
 

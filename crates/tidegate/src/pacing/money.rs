@@ -126,7 +126,7 @@ const ENDED: [&str; 2] = ["hold_voided", "hold_expired"];
 fn posted(decided: Decided) -> Settled {
     match decided {
         Ok(()) => Settled::Done,
-        // One that is not found may be held under another id, of another configuration.
+        Err(Refused { code, .. }) if code == "hold_not_found" => Settled::NotFound(code),
         Err(Refused { code, .. }) if ENDED.contains(&&*code) => Settled::NotHeld(code),
         // The same amount would be none.
         Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,

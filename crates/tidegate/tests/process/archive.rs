@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::commands::Operator;
 use crate::http::Http;
+use crate::metrics::metric;
 use crate::support::server::command;
 use crate::support::within;
 use crate::votes::{connect, ids, open_show, votes};
@@ -293,14 +294,6 @@ fn a_start_fetches_nothing_for_seeds_and_one_that_cannot_be_read_is_left_undone(
     assert_eq!(gift(&server), 10);
     let ended = server.terminate();
     assert!(!ended.log.contains(said), "{ended}");
-}
-
-/// The value of a metric without labels.
-fn metric(server: &Server, name: &str) -> u64 {
-    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
-    let text = metrics.body.as_str().expect("a text").to_owned();
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in: {text}"))
 }
 
 /// What was moved to an archive that is away for a while is refused, and served again when it is back, without a

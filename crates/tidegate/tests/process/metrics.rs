@@ -165,3 +165,11 @@ fn value(text: &str, name: &str, label: &str) -> Option<f64> {
     let values = lines.filter(|line| line.contains(label)).filter_map(|line| line.rsplit_once(' ')?.1.parse().ok());
     values.reduce(|sum: f64, value| sum + value)
 }
+
+/// The value of a metric without labels.
+pub fn metric(server: &Server, name: &str) -> u64 {
+    let metrics = Http::connect(server.http).and_then(|mut http| http.get("/metrics")).expect("the door answers");
+    let text = metrics.body.as_str().expect("a text").to_owned();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} is not in: {text}"))
+}

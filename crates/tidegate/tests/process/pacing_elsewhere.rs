@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http::Http;
 use crate::links::free_address;
+use crate::metrics::metric;
 use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
 use crate::services::{ok, said};
 use crate::timeline::copy;
@@ -188,6 +189,9 @@ fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
     let (funds, held) = balance(&mut money, "campaign:shoes");
     assert!(funds == 100 * FUNDS && held > 0 && held <= FUNDS, "{held} is held, and {funds} there");
     server.says("this token may not post holds");
+    let view = campaign(&mut http, "shoes");
+    assert_eq!(view["pace"]["unsettled_micros"], held - view["spent_micros"].as_u64().expect("a sum"));
+    assert!(metric(&server, "tidegate_pacer_leases_unsettled") > 0);
     for hold in ok(money.get("/v1/accounts/campaign:shoes/holds"))["holds"].as_array().expect("a list") {
         let id = hold["id"].as_str().expect("an id");
         ok(money.post(&format!("/v1/holds/{id}/void"), &json!({})));
@@ -196,6 +200,39 @@ fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
     bank = Server::start(&ledger(folder.path(), address));
     server.says("of which it holds nothing");
     bid(&mut http, number);
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// An older ledger comes under a pacer that goes on: it owes what was won, and holds nothing for it.
+#[test]
+fn a_hold_that_the_ledger_does_not_know_any_more_is_not_counted_as_held() {
+    let folder = folder();
+    let address = free_address();
+    let of_bank = ledger(folder.path(), address);
+    let mut bank = Server::start(&of_bank);
+    fund(&mut connect(&bank), "shoes", 100 * FUNDS);
+    bank.kill();
+    let older = folder.path().join("older");
+    copy(&of_bank.data, &older);
+    bank = Server::start(&of_bank);
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    bank.kill();
+    std::fs::remove_dir_all(&of_bank.data).expect("it is there");
+    std::fs::rename(&older, &of_bank.data).expect("it is there");
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    bank = Server::start(&of_bank);
+    server.says("campaign shoes: ");
+    server.says("of which it finds no hold: it is of an older backup, or another ledger than before");
+    bid(&mut http, number);
+    wait_for("nobody asks, and only what was won is owed", || {
+        let view = campaign(&mut http, "shoes");
+        let gauges = ["unpaid", "leases_unpaid", "leases_unsettled"];
+        let owed = gauges.map(|name| metric(&server, &format!("tidegate_pacer_{name}")));
+        (view["pace"]["unsettled_micros"] == 0 && owed == [PRICE, 1, 1]).then_some(())
+    });
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }
 
@@ -223,6 +260,7 @@ fn a_lease_that_the_ledger_has_settled_otherwise_ends_with_a_word() {
     std::fs::rename(&older, &settings.data).expect("it is there");
     let server = Server::start(&settings);
     server.says("another amount was paid");
+    wait_for("it is counted", || (metric(&server, "tidegate_pacer_leases_paid_otherwise_total") == 1).then_some(()));
     wait_for("nothing is asked for ever", || (campaign(&mut connect(&server), "shoes")["leases"] == 0).then_some(()));
     assert_eq!(balance(&mut money, "spend:shoes").0, PRICE, "the ledger is right");
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));

@@ -187,6 +187,19 @@ fn what_finds_no_room_is_dropped_and_said() {
     assert!(batch.begins.is_some() && read_records(&batch.bytes).expect("a file").count() == 2);
 }
 
+#[test]
+fn a_plan_stands_with_the_time_of_its_change_also_if_nothing_was_asked_for_before() {
+    let mut control = Control::new(ControlSettings { workers: 1, lease_ms: 1_000, win_deadline_ms: 5_000 })
+        .recording(DecisionLog::new(1 << 30));
+    let later = TimeMs(NOW.0 + 60_000);
+    [NOW, later].into_iter().for_each(|now| control.pace(now));
+    control.learn(view(1, "even"));
+    let batches = control.log().expect("there is one").take();
+    let [batch] = &batches[..] else { panic!("one batch") };
+    let times: Vec<TimeMs> = read_records(&batch.bytes).expect("a file").map(|record| record.at).collect();
+    assert_eq!(times, [later]);
+}
+
 proptest! {
     #[test]
     fn bytes_that_are_read_are_written_the_same(payload in prop::collection::vec(any::<u8>(), 0..300)) {
