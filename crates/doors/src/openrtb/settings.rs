@@ -30,8 +30,8 @@ impl OpenRtbSettings {
         let is_url = host.is_some_and(|host| !host.is_empty()) && base.bytes().all(is_plain);
         if !base.is_empty() && (!is_url || base.len() > BASE_BYTES_MAX) {
             return Err(format!(
-                "expected the beginning of a URL, without user and query, such as \"https://bids.example.com\", of at most \
-                 {BASE_BYTES_MAX} bytes"
+                "expected the beginning of a URL of at most {BASE_BYTES_MAX} bytes, without user and query, such as \
+                 \"https://bids.example.com\""
             ));
         }
         Ok(OpenRtbSettings { notice_base: base.into(), charge_on })
