@@ -188,12 +188,11 @@ fn records(files: &[(TimeMs, PathBuf)], question: &Question) -> Result<Read> {
         })?;
         if unread.bytes > 0 {
             let (bytes, path) = (unread.bytes, path.display());
-            complain(match unread.is_torn {
-                true => format_args!("the last {bytes} bytes of {path} are a record that a kill has cut off"),
-                false => format_args!(
-                    "{path} is damaged: its last {bytes} bytes were not read, and what is said here lacks them"
-                ),
-            });
+            let what = match unread.is_torn {
+                true => "are a record that a kill has cut off",
+                false => "were not read: the file is damaged, and what is said here lacks them",
+            };
+            complain(format_args!("the last {bytes} bytes of {path} {what}"));
             is_whole &= unread.is_torn;
         }
     }
