@@ -4,6 +4,7 @@ mod caller_streams;
 mod changes;
 mod feeds;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_journal::directory::GuardFault;
@@ -118,6 +119,10 @@ impl Operations for NodeOperations {
 
     fn failing_ids(&self) -> u32 {
         self.status.failing_ids()
+    }
+
+    fn room_faults(&self) -> BTreeMap<&'static str, &'static str> {
+        self.status.room_faults()
     }
 
     fn misplaced_snapshots(&self) -> u32 {

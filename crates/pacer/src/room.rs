@@ -40,6 +40,9 @@ const RECOVER_AGAIN: Duration = Duration::from_millis(200);
 /// How often money of unknown leases is looked for in accounts that were not looked at yet.
 const UNKNOWN_EACH: Duration = Duration::from_secs(5);
 
+/// As health answers name it.
+const ROOM: &str = "pacing";
+
 /// What the pacer's thread and its doors share.
 #[derive(Clone)]
 pub struct Shared {
@@ -259,7 +262,7 @@ where
         }
         let Shared { live, users, .. } = self.shared.clone();
         let metrics = PacerMetrics::register(site.registry());
-        let stop = self.stop.subscribe();
+        let (stop, status) = (self.stop.subscribe(), site.status().clone());
         let learned = LearnedFile::of(site.data());
         site.spawn("pacer".to_owned(), move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -273,9 +276,14 @@ where
                 });
             }
             let local = LocalSet::new();
+            let shown = Cell::new(None);
             let show = move |keeper: &Keeper<_, _, _>| {
                 metrics.users_forgotten.follow(users.forgotten());
                 metrics.observe(keeper);
+                let fault = fault_of(keeper);
+                if shown.replace(fault) != fault {
+                    status.set_room_fault(ROOM, fault);
+                }
             };
             local.spawn_local(keep(Rc::new(keeper), (account_prefix, spend_prefix), learned, show, stop));
             local.spawn_local(pump.run());
@@ -290,6 +298,12 @@ where
         // If the send fails, the thread has already ended.
         let _ = self.stop.send(true);
     }
+}
+
+/// What health answers say of it.
+fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Option<&'static str> {
+    let does_refuse = keeper.unsettled().refused > 0;
+    keeper.is_ledger_away().then_some("ledger_away").or(does_refuse.then_some("ledger_refuses"))
 }
 
 /// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are

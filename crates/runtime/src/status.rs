@@ -1,8 +1,9 @@
 //! The state of the process, as health checks, doors and the progress display read it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tidegate_journal::LogId;
 use tidegate_journal::directory::GuardFault;
@@ -84,6 +85,8 @@ pub struct Status {
     misplaced_snapshots: AtomicU32,
     /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
     directory_fault: AtomicU8,
+    /// What is wrong with rooms now, by their names.
+    room_faults: Mutex<BTreeMap<&'static str, &'static str>>,
 }
 
 impl fmt::Debug for Status {
@@ -123,6 +126,7 @@ impl Status {
             failing_ids: AtomicU32::new(0),
             misplaced_snapshots: AtomicU32::new(0),
             directory_fault: AtomicU8::new(0),
+            room_faults: Mutex::default(),
         }
     }
 
@@ -180,6 +184,20 @@ impl Status {
     /// Says of how many shards the last audit met something that cannot be read.
     pub fn set_unread_shards(&self, shards: u32) {
         self.unread_shards.store(shards, Ordering::Release);
+    }
+
+    /// What is wrong with rooms now, in a word each, by their names.
+    pub fn room_faults(&self) -> BTreeMap<&'static str, &'static str> {
+        self.room_faults.lock().expect("nobody panics with it").clone()
+    }
+
+    /// Says what is wrong with a room now, if anything is.
+    pub fn set_room_fault(&self, room: &'static str, fault: Option<&'static str>) {
+        let mut all = self.room_faults.lock().expect("nobody panics with it");
+        match fault {
+            Some(fault) => drop(all.insert(room, fault)),
+            None => drop(all.remove(room)),
+        }
     }
 
     /// Asks for an audit at once; those who ask before it begins get the same one.

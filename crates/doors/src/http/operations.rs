@@ -1,5 +1,7 @@
 //! What an operator asks for: health, metrics, the drain and the OpenAPI document.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -80,6 +82,11 @@ pub trait Operations: Send + Sync {
     /// Shards whose index of ids cannot be written.
     fn failing_ids(&self) -> u32 {
         0
+    }
+
+    /// What is wrong with rooms now, in a word each, by their names.
+    fn room_faults(&self) -> BTreeMap<&'static str, &'static str> {
+        BTreeMap::new()
     }
 
     /// Snapshots that were found not to fit their journal.
@@ -258,6 +265,12 @@ pub struct HealthBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "failing")]
     ids: Option<&'static str>,
+    /// What is wrong with one of the server's rooms, by its name; absent if nothing is. `pacing`: `ledger_away`, if the
+    /// ledger does not say whether it holds money, so that bids end; `ledger_refuses`, if it does not settle leases
+    /// that are over. The server's log says why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = std::collections::HashMap<String, String>, required = false)]
+    rooms: BTreeMap<&'static str, &'static str>,
 }
 
 impl HealthBody {
@@ -284,9 +297,10 @@ impl HealthBody {
             (0, 0) => None,
         };
         let ids = (operations.failing_ids() > 0).then_some("failing");
+        let rooms = operations.room_faults();
         let counts = [damage.is_some(), disk_full.is_some(), witness_lost.is_some()];
         let words = [audit, archive, clock, directory, snapshots, ids];
-        let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some);
+        let is_degraded = counts.contains(&true) || words.iter().any(Option::is_some) || !rooms.is_empty();
         let status = if is_degraded { "degraded" } else { "ok" };
         HealthBody {
             status,
@@ -300,6 +314,7 @@ impl HealthBody {
             directory,
             snapshots,
             ids,
+            rooms,
         }
     }
 }

@@ -88,8 +88,17 @@ fn pacers_of_two_servers_spend_one_account_and_never_more_than_it_has() {
     bank.kill();
     assert_eq!(win(&mut doors[0], &offered, PRICE), "taken");
     wait_for("there is no lease any more", || (no_bid(&mut doors[0], numbers[0]) == "no_lease").then_some(()));
+    let health = |http: &mut Http<TcpStream>| ok(http.get("/healthz"))["rooms"].clone();
+    wait_for("an operator sees it", || {
+        no_bid(&mut doors[0], numbers[0]);
+        (health(&mut doors[0]) == json!({"pacing": "ledger_away"})).then_some(())
+    });
     bank = Server::start(&of_ledger);
     money = connect(&bank);
+    wait_for("and that it is back", || {
+        no_bid(&mut doors[0], numbers[0]);
+        health(&mut doors[0]).is_null().then_some(())
+    });
     wait_for("the third win is paid", || {
         (balance(&mut money, "spend:shoes").0 == 3 * PRICE && balance(&mut money, "campaign:shoes").1 == 0)
             .then_some(())
@@ -192,6 +201,8 @@ fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
     let view = campaign(&mut http, "shoes");
     assert_eq!(view["pace"]["unsettled_micros"], held - view["spent_micros"].as_u64().expect("a sum"));
     assert!(metric(&server, "tidegate_pacer_leases_unsettled") > 0);
+    let health = ok(http.get("/healthz"));
+    assert_eq!((&health["status"], &health["rooms"]), (&json!("degraded"), &json!({"pacing": "ledger_refuses"})));
     for hold in ok(money.get("/v1/accounts/campaign:shoes/holds"))["holds"].as_array().expect("a list") {
         let id = hold["id"].as_str().expect("an id");
         ok(money.post(&format!("/v1/holds/{id}/void"), &json!({})));

@@ -1,5 +1,6 @@
 //! `tidegate status`: whether a server serves and takes new clients, what of its files is damaged, whether its disk is
-//! full, whether a witness is lost, what is wrong with its data directory, and what the auditor last found.
+//! full, whether a witness is lost, what is wrong with its data directory and its rooms, and what the auditor last
+//! found.
 //!
 //! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
 
@@ -72,8 +73,15 @@ fn status(server: &str, health: &Value, ready: &str, audit: Result<&Value, &str>
         "disk_full_since": health["disk_full_since"],
         "witness_lost": counted(health, "witness_lost"), "archive": health["archive"],
         "clock": health["clock"], "directory": health["directory"], "snapshots": health["snapshots"],
-        "ids": health["ids"], "audit": audit,
+        "ids": health["ids"], "rooms": rooms(health), "audit": audit,
     })
+}
+
+/// What is wrong with rooms, as `ROOM: WORD`; null if nothing is.
+fn rooms(health: &Value) -> Value {
+    let Some(rooms) = health["rooms"].as_object() else { return Value::Null };
+    let said = rooms.iter().map(|(room, fault)| format!("{room}: {}", fault.as_str().unwrap_or("unknown")));
+    said.collect::<Vec<_>>().join(", ").into()
 }
 
 /// Damaged places, or journals whose disk is full or whose witness is lost; none if it does not say.

@@ -294,6 +294,7 @@ impl Fields {
         ("directory", None),
         ("snapshots", None),
         ("ids", None),
+        ("rooms", None),
         ("audit", None),
     ]);
 }
