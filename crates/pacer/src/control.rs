@@ -227,7 +227,7 @@ impl Control {
         if let Some(log) = &mut self.log {
             log.set_time(now);
         }
-        let mut at_rest = BTreeSet::new();
+        let (mut at_rest, unsettled) = (BTreeSet::new(), self.leases.unsettled());
         each_of(&mut self.campaigns, &self.due, |campaign, tracked| {
             if let Some((share, shade)) = tracked.pace(now, self.log.as_mut()) {
                 let throttled = Throttled { campaign, share, shade };
@@ -235,8 +235,8 @@ impl Control {
             }
             if !tracked.is_active(now) {
                 tracked.rest();
-                // What the ledger may hold of its leases is still to be shown.
-                if !self.leases.has_of(campaign) {
+                // What the ledger does not settle is shown.
+                if unsettled.get(&campaign).is_none_or(|held| *held == BudgetMicros::ZERO) {
                     at_rest.insert(campaign);
                 }
             }

@@ -214,6 +214,9 @@ impl Control {
         let held = lease.amount - lease.spent;
         let stage = if lease.is_closed { Stage::Closing { until, held } } else { Stage::Retired { until } };
         let (campaign, amount, life) = (lease.campaign, lease.amount, lease.life);
+        if lease.is_closed {
+            self.busy.insert(campaign);
+        }
         self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, is_held: false, stage });
     }
 
@@ -324,9 +327,10 @@ impl Control {
     /// Their shard is asked to close them. If it does, it counts on them no more, whether its answer comes or not.
     pub fn close(&mut self, leases: &[LeaseId]) {
         for lease in leases {
-            let Known { stage, amount, .. } = *self.leases.get(*lease).expect("a lease is known until it is settled");
-            if let Stage::Retired { until } = stage {
+            let known = *self.leases.get(*lease).expect("a lease is known until it is settled");
+            if let Known { stage: Stage::Retired { until }, campaign, amount, .. } = known {
                 self.leases.set(*lease, Stage::Closing { until, held: amount });
+                self.busy.insert(campaign);
             }
         }
     }
