@@ -302,7 +302,7 @@ pub struct PaceBody {
     /// For some milliseconds that is every lease's; longer, the ledger refuses, and the log says why.
     unsettled_micros: u64,
     /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is, and when
-    /// nobody has asked for the campaign for ten seconds, unless its budget is used.
+    /// nobody asks for the campaign and it has no lease, unless its budget is spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     stopped: Option<&'static str>,

@@ -8,15 +8,15 @@
 //! compare-and-swap: two workers that count one user at one moment both count.
 //!
 //! Owners: who makes up users fills the table, and must not have those of others forgotten. Where there is no room, the
-//! new user takes a cell of the owner that has the most cells of the bucket then; so each owner keeps its share. An
-//! owner is only for whom cells are counted: a user whose owner has changed is found.
+//! new user takes a cell of the owner that has the most cells of the bucket then; so each owner keeps its share. Of 256
+//! owners, two are one. An owner is only for whom cells are counted: a user whose owner has changed is found.
 //!
 //! Error: a user is taken for another one of the same bucket with a probability of 8 / 2^24, and then counted too
 //! often. When more users are remembered than there are cells, the one of an owner whose window ends next is forgotten,
 //! and counted from nothing when it comes again; how often that happens is counted. Two workers choose the same cell
 //! for a new user, so that one of them fails and looks again. They may choose two, and then the user may be seen once
-//! more, only if between their looks others take cells of the bucket, or if there are several owners in the bucket and
-//! a window ends that moment by one worker's clock and not by the other's.
+//! more, only if between their looks others take cells of the bucket; or if there are several owners in the bucket, and
+//! a window ends that moment by one worker's clock and not by the other's, or they name different owners of the user.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub struct Cap {
 pub struct User {
     /// A hash of the user, and of what is shown.
     pub hash: u64,
-    /// For whom: a hash, too.
+    /// A hash of who has the user seen.
     pub owner: u8,
 }
 

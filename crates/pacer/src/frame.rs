@@ -60,25 +60,72 @@ impl<'a> Payloads<'a> {
         self.rest.len()
     }
 
-    /// Whether what is not read is the beginning of a frame, as a kill leaves it.
+    /// Whether what is not read is the beginning of a frame, as a kill leaves it: it has no whole frame.
     pub fn is_torn(&self) -> bool {
-        let Some((head, behind)) = self.rest.split_first_chunk::<FRAME_HEAD_BYTES>() else { return true };
+        let is_short = match self.rest.first_chunk() {
+            Some(length) => u32::from_le_bytes(*length) as usize <= PAYLOAD_BYTES_MAX,
+            None => true,
+        };
+        let is_cut = is_short && self.rest.len() < FRAME_HEAD_BYTES + PAYLOAD_BYTES_MAX;
+        is_cut && (0..self.rest.len()).all(|at| self.whole_at(at).is_none())
+    }
+
+    /// The payload of the frame that begins so many bytes behind what was read, and what follows it; `None` if there is
+    /// no whole one.
+    fn whole_at(&self, at: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let place = self.file.len() - self.rest.len() + at;
+        let (head, behind) = self.rest[at..].split_first_chunk::<FRAME_HEAD_BYTES>()?;
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        length <= PAYLOAD_BYTES_MAX && behind.len() < length
+        let checksum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        let (payload, behind) = behind.split_at_checked(length).filter(|_| length <= PAYLOAD_BYTES_MAX)?;
+        (record_checksum(Position(place as u64), payload) == checksum).then_some((payload, behind))
     }
 
     /// Reads the next payload; `None` at the end, and if it is not whole or `read` finds no sense in it.
     pub fn next<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Result<T, Malformed>) -> Option<T> {
-        let place = self.file.len() - self.rest.len();
-        let (head, behind) = self.rest.split_first_chunk::<FRAME_HEAD_BYTES>()?;
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
-        let checksum = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
-        let (payload, behind) = behind.split_at_checked(length).filter(|_| length <= PAYLOAD_BYTES_MAX)?;
-        if record_checksum(Position(place as u64), payload) != checksum {
-            return None;
-        }
+        let (payload, behind) = self.whole_at(0)?;
         let read = read(payload).ok()?;
         self.rest = behind;
         Some(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: [u8; HEAD_BYTES] = head(*b"tgtest\0\0", 1);
+
+    /// Reads what can be read. How many payloads there are, and whether the rest is torn.
+    fn read(file: &[u8]) -> (usize, bool) {
+        let mut payloads = Payloads::of(file, &HEAD).expect("a file of this kind");
+        let read = std::iter::from_fn(|| payloads.next(|payload| Ok(payload.len()))).count();
+        (read, payloads.is_torn())
+    }
+
+    #[test]
+    fn a_kill_tears_the_last_frame_and_all_else_is_damage() {
+        let mut file = HEAD.to_vec();
+        let mut begins = Vec::new();
+        for length in [100, 50, 70] {
+            begins.push(file.len());
+            append(&mut file, 0, |into| into.extend((0..length).map(|byte| byte as u8)));
+        }
+        assert_eq!(read(&file), (3, true), "nothing is left");
+        for cut in begins[2]..file.len() {
+            assert_eq!(read(&file[..cut]), (2, true), "{cut}");
+        }
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = file.clone();
+            bytes[at] ^= byte;
+            read(&bytes)
+        };
+        assert_eq!(changed(begins[2] + 20, 1), (2, false), "a payload");
+        assert_eq!(
+            changed(begins[1] + 1, 0x40),
+            (1, false),
+            "a length that reaches beyond the file, before a whole frame"
+        );
+        assert_eq!(changed(begins[1] + 3, 0x40), (1, false), "a length that no frame has");
     }
 }

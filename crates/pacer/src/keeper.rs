@@ -25,7 +25,7 @@ use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
-use told::Told;
+use told::{About, Told};
 
 /// Campaigns that are asked for at once.
 const PAGE: usize = 256;
@@ -108,8 +108,25 @@ pub struct Unsettled {
     pub spent: BudgetMicros,
     /// What the ledger may hold beside that, also of leases of which nothing was spent.
     pub held: BudgetMicros,
-    /// Of how many the ledger refuses to take what was spent, or to give back the money.
+    /// Of how many the ledger holds money, and refuses to move what was spent, or to give it back.
     pub refused: u64,
+    /// Of how many it is not known, because the shard or the ledger has not answered.
+    unknown: u64,
+}
+
+impl Unsettled {
+    /// What is known behind `before`: what has not answered is as it was, or worse.
+    fn behind(self, before: Unsettled) -> Unsettled {
+        if self.unknown == 0 {
+            return self;
+        }
+        Unsettled {
+            unpaid: self.unpaid.max(before.unpaid),
+            spent: self.spent.max(before.spent),
+            refused: self.refused.max(before.refused),
+            ..self
+        }
+    }
 }
 
 /// How all campaigns are, for the doors.
@@ -135,8 +152,6 @@ pub struct Keeper<S, B, T> {
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
     unsettled: Cell<Unsettled>,
-    /// The ledger has refused to settle leases, and they are not all settled yet.
-    refused_to_settle: Cell<bool>,
     /// Leases of which the ledger was told another amount before.
     paid_otherwise: Cell<u64>,
     stopped: Cell<ByStopped>,
@@ -165,7 +180,6 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             told: RefCell::default(),
             ledger_away: Cell::new(false),
             unsettled: Cell::default(),
-            refused_to_settle: Cell::new(false),
             paid_otherwise: Cell::new(0),
             stopped: Cell::default(),
             record: None,
@@ -440,7 +454,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     Held::Insufficient { available } => control.not_held(*lease, Stopped::NoFunds, available, now),
                     Held::Refused(why) => {
                         control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
-                        self.tell(&not_held(&control, money), &why);
+                        self.tell_not_held(&control, money, &why);
                     }
                     Held::Unknown(_) if is_planted(Bug::GrantedUnheld) => control.held(*lease, now),
                     Held::Unknown(why) => {
@@ -497,13 +511,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let mut unsettled = Unsettled::default();
         let settled = self.settle_over(&mut unsettled).await;
         unsettled.held = self.control.borrow().unsettled();
+        let before = self.unsettled.get();
+        let unsettled = unsettled.behind(before);
         self.unsettled.set(unsettled);
-        let was_refused = self.refused_to_settle.get();
-        let is_refused = unsettled.refused > 0 || was_refused && !self.control.borrow().closing().is_empty();
-        self.refused_to_settle.set(is_refused);
-        if was_refused && !is_refused {
-            tracing::info!("the ledger has settled all leases that are over");
-            self.told.borrow_mut().forget();
+        if before.refused > 0 && unsettled.refused == 0 && self.told.borrow_mut().is_over(About::Settlements) {
+            tracing::info!("the ledger has settled all leases that it refused to settle");
         }
         settled
     }
@@ -522,6 +534,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     Ok(Outcome::Closed(closed)) => closed,
                     Ok(other) => unreachable!("leases were to be closed: {other:?}"),
                     Err(why) => {
+                        unsettled.unknown += leases.len() as u64;
                         failed = Err(why);
                         continue;
                     }
@@ -547,8 +560,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             if *spent > BudgetMicros::ZERO && !is_settled {
                 (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
             }
-            let is_refused = matches!(settled, Settled::Refused(_) | Settled::NotHeld(_) | Settled::NotFound(_));
-            unsettled.refused += u64::from(is_refused);
+            unsettled.refused += u64::from(matches!(settled, Settled::Refused(_)));
+            unsettled.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
                 Settled::Otherwise => {
@@ -615,7 +628,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let Money { lease, account, spend, amount, .. } = money;
         let control = self.control.borrow();
         let campaign = control.campaign_of(*lease);
-        if self.is_new(&format!("campaign {campaign}, {held}"), why) {
+        if self.is_new(About::Settlements, format!("campaign {campaign}, {held}: {why}")) {
             let what = match spent {
                 BudgetMicros::ZERO => format!("the ledger does not give back lease {lease} to {account}"),
                 _ => format!(
@@ -626,24 +639,33 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         }
     }
 
+    /// Says that the ledger holds no money of a campaign. What is wrong may be either account.
+    fn tell_not_held(&self, control: &Control, money: &Money, why: &str) {
+        let Money { lease, account, spend, .. } = money;
+        let campaign = control.campaign_of(*lease);
+        let what = format!("campaign {campaign}: the ledger holds no money of {account} for {spend}");
+        if self.is_new(about(control, *lease), format!("{what}: {why}")) {
+            tracing::warn!(why, "{what}");
+        }
+    }
+
     /// Says that the ledger holds money of a campaign, if it was said that it does not.
     fn tell_held(&self, control: &Control, money: &Money) {
-        let mut told = self.told.borrow_mut();
-        if !told.is_empty() && told.is_over(&not_held(control, money)) {
+        if self.told.borrow_mut().is_over(about(control, money.lease)) {
             tracing::info!("campaign {}: the ledger holds its money again", control.campaign_of(money.lease));
         }
     }
 
     /// Says something, once for as long as it goes on.
     fn tell(&self, what: &str, why: &str) {
-        if self.is_new(what, why) {
+        if self.is_new(About::Others, format!("{what}: {why}")) {
             tracing::warn!(why, "{what}");
         }
     }
 
-    fn is_new(&self, what: &str, why: &str) -> bool {
+    fn is_new(&self, about: About, what: String) -> bool {
         let mut told = self.told.borrow_mut();
-        let is_new = told.is_new(what, why, self.now.get());
+        let is_new = told.is_new(about, what, self.now.get());
         if is_new && told.is_full() {
             tracing::warn!("so much goes wrong that the rest is not said for some minutes; metrics count all of it");
         }
@@ -651,8 +673,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 }
 
-/// What is said of money that the ledger refuses to hold. What is wrong may be either account.
-fn not_held(control: &Control, money: &Money) -> String {
-    let Money { lease, account, spend, .. } = money;
-    format!("campaign {}: the ledger holds no money of {account} for {spend}", control.campaign_of(*lease))
+/// The money of the campaign that has a lease.
+fn about(control: &Control, lease: LeaseId) -> About {
+    control.number_of(lease).map_or(About::Others, About::Campaign)
 }

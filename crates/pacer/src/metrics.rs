@@ -53,8 +53,8 @@ metrics! {
             "tidegate_pacer_unpaid" "What was spent of these, in millionths: it is owed to the accounts that get what \
              campaigns spend.";
         leases_unsettled: Gauge
-            "tidegate_pacer_leases_unsettled" "Leases that are over, and that the ledger refuses to settle: it does \
-             not move what was spent of them, or does not give back what was not. It is asked again.";
+            "tidegate_pacer_leases_unsettled" "Leases that are over, of which the ledger holds money, and refuses to \
+             move what was spent, or to give back what was not. It is asked again.";
         paid_otherwise: Counter
             "tidegate_pacer_leases_paid_otherwise_total" "Leases of which the ledger had moved another amount already, \
              which stands: one of the two logs is of an older backup, or somebody else has settled the hold.";
@@ -92,7 +92,7 @@ impl PacerMetrics {
             self.stopped.set(why, campaigns as i64);
         }
         self.ledger_away.set(keeper.is_ledger_away().into());
-        let Unsettled { unpaid, spent, held, refused } = keeper.unsettled();
+        let Unsettled { unpaid, spent, held, refused, .. } = keeper.unsettled();
         self.leases_unpaid.set(unpaid as i64);
         self.unpaid.set(spent.0 as i64);
         self.leases_unsettled.set(refused as i64);

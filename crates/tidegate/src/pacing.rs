@@ -93,13 +93,17 @@ fn warned_of(document: &Document) -> Result<Vec<String>> {
     let open = prefixes(&keys).into_iter().filter(|(_, prefix)| prefix.is_empty());
     let warned = open
         .map(|(key, _)| format!("{key} is empty: who may make campaigns may use every account of the ledger for them"));
-    let is_one = keys.account_prefix == keys.spend_prefix && !keys.spend_prefix.is_empty();
-    let same = is_one.then(|| {
-        let prefix = &keys.account_prefix;
-        format!("pacing.account_prefix and pacing.spend_prefix are both {prefix:?}: an account cannot be both")
+    let (account, spend) = (&keys.account_prefix, &keys.spend_prefix);
+    let is_within =
+        !spend.is_empty() && !account.is_empty() && (account.starts_with(&**spend) || spend.starts_with(&**account));
+    let within = is_within.then(|| {
+        format!(
+            "pacing.account_prefix is {account:?}, and pacing.spend_prefix {spend:?}: who may change a campaign may \
+             spend what campaigns have paid; use two of which none begins with the other"
+        )
     });
     let short = deadline_warning(&openrtb_settings(document)?, keys.win_deadline_ms);
-    Ok(warned.chain(same).chain(short).collect())
+    Ok(warned.chain(within).chain(short).collect())
 }
 
 /// `[pacing]`, with which campaigns can have accounts.
@@ -108,7 +112,7 @@ fn pacing_keys(document: &Document) -> Result<PacingKeys> {
     for (key, prefix) in prefixes(&keys) {
         if !is_account_id(&format!("{prefix}x")) {
             let why = "no account has an id that begins so: expected at most 127 bytes that can be printed, without \
-                       `/`, `*` and a space at the begin";
+                       `/`, `*` and a space at the beginning";
             return Err(document.error_at(key, format!("{key}: {why}")).into());
         }
     }
@@ -204,8 +208,11 @@ mod tests {
             assert!(error.starts_with("test.toml:3: pacing.account_prefix: no account has an id"), "{error}");
         }
         assert_eq!(said("[pacing]\naccount_prefix = \"ads:campaign:\"\n"), Ok(vec![]));
-        let warned = said("[pacing]\naccount_prefix = \"ads:\"\nspend_prefix = \"ads:\"\n").expect("it may be so");
-        assert_eq!(warned.len(), 1);
-        assert!(warned[0].ends_with("are both \"ads:\": an account cannot be both"), "{warned:?}");
+        for spend in ["ads:", "ads:spent:", "a"] {
+            let text = format!("[pacing]\naccount_prefix = \"ads:\"\nspend_prefix = \"{spend}\"\n");
+            let warned = said(&text).expect("it may be so");
+            assert_eq!(warned.len(), 1, "{spend}");
+            assert!(warned[0].ends_with("use two of which none begins with the other"), "{warned:?}");
+        }
     }
 }

@@ -351,10 +351,15 @@ impl Control {
         self.leases.get(lease).is_some_and(|known| known.is_held)
     }
 
+    /// The number of the campaign that has a lease.
+    pub fn number_of(&self, lease: LeaseId) -> Option<u32> {
+        self.leases.get(lease).map(|known| known.campaign)
+    }
+
     /// The id of the campaign that has a lease.
     pub fn campaign_of(&self, lease: LeaseId) -> &str {
-        let known = self.leases.get(lease);
-        known.and_then(|known| self.campaigns.get(&known.campaign)).map_or("", |tracked| &tracked.view.id)
+        let tracked = self.number_of(lease).and_then(|number| self.campaigns.get(&number));
+        tracked.map_or("", |tracked| &tracked.view.id)
     }
 
     /// The ledger holds nothing of a closed lease, and does not take what was spent of it.

@@ -183,23 +183,43 @@ fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
 }
 
 #[test]
-fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_used() {
-    for (why, is_kept) in [(Stopped::LedgerRefused, false), (Stopped::NoFunds, false), (Stopped::BudgetUsed, true)] {
-        let mut control = control(10_000_000);
+fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_spent() {
+    let budget = 10_000_000;
+    let cases = [
+        (NoLease::BudgetUsed, budget, Some(Stopped::BudgetUsed)),
+        // What was leased returns.
+        (NoLease::BudgetUsed, budget / 2, None),
+        (NoLease::DayUsed, budget, None),
+        (NoLease::Unreleased, 0, None),
+    ];
+    for (why, spent, kept) in cases {
+        let mut control = control(budget);
         turned_away(&mut control, 0, 10, at(20));
         let (_, wanted) = control.wanted(at(20))[0];
-        control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
-        control.not_held(lease(1, 0).id, why, BudgetMicros::ZERO, at(20));
-        control.close(&[lease(1, 0).id]);
-        control.settled(&[lease(1, 0).id]);
+        control.learn_spending(7, Spending { spent: BudgetMicros(spent), ..Spending::default() });
+        control.opened(0, wanted, Err(why), at(20));
         (0..2).for_each(|round| control.pace(at(9_000 + round)));
         let shown =
             |control: &mut Control| control.live().into_iter().map(|(_, live)| live.stopped).collect::<Vec<_>>();
-        assert_eq!(shown(&mut control), [Some(why)]);
+        assert_eq!(shown(&mut control), [Some(Stopped::from(why))]);
         (0..20).for_each(|round| control.pace(at(11_000 + round)));
-        assert_eq!(shown(&mut control), [is_kept.then_some(why)], "it is shown once how it came to rest");
+        assert_eq!(shown(&mut control), [kept], "it is shown once how it came to rest");
         assert!(shown(&mut control).is_empty());
     }
+}
+
+#[test]
+fn a_ledger_that_does_not_answer_is_counted_once_also_when_nobody_asks() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let (_, wanted) = control.wanted(at(20))[0];
+    control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
+    for round in 0..50 {
+        control.unanswered(lease(1, 0).id, at(15_000 + round));
+        control.pace(at(15_000 + round));
+    }
+    let refused: u64 = control.counts().leases_refused.named().map(|(_, count)| count).sum();
+    assert_eq!(refused, 1);
 }
 
 #[test]

@@ -422,10 +422,15 @@ impl Tracked {
         before.is_none_or(|(why, _)| why != Stopped::Unavailable)
     }
 
-    /// Nobody asks for it, so nobody sees whether money could be leased again; but a budget that is used stays so until
-    /// another plan comes.
+    /// Nobody asks for it, so nobody sees whether money could be leased again; but a budget that is spent stays so
+    /// until another plan comes. While the ledger is asked for a lease, what it says is still to come.
     pub fn rest(&mut self) {
-        self.refused = self.refused.filter(|(why, _)| *why == Stopped::BudgetUsed);
+        if self.workers.iter().any(|on_worker| on_worker.is_asked) {
+            return;
+        }
+        let price = BudgetMicros(self.view.plan.price_micros.0.into());
+        let is_spent = self.view.spending.spent + price > self.view.plan.budget_micros;
+        self.refused = self.refused.filter(|(why, _)| is_spent && *why == Stopped::BudgetUsed);
         self.available = None;
     }
 

@@ -116,7 +116,7 @@ impl Bank {
             return if *paid == spent { Settled::Done } else { Settled::Otherwise };
         }
         if self.refuses {
-            return Settled::Refused("account_frozen".to_owned());
+            return Settled::Refused("credit_account_frozen".to_owned());
         }
         let Some(Hold { lease, account, spend, amount, .. }) = self.holds.remove(&id) else {
             return if spent == 0 { Settled::Nothing } else { Settled::NotFound("hold_not_found".to_owned()) };

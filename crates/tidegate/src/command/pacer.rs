@@ -55,8 +55,8 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
     let files = read_folder(&folder)?;
     if files.is_empty() {
         bail!(
-            "{} has no record of decisions: a pacer makes one when requests come, unless pacing.decisions_bytes_max is \
-             0. Is this the right data directory?",
+            "{} has no record of decisions: a pacer makes one when requests or plans come, unless \
+             pacing.decisions_bytes_max is 0. Is this the right data directory?",
             folder.display()
         );
     }

@@ -81,7 +81,7 @@ pub struct Elsewhere {
     failed: RefCell<[Option<(Instant, Failed)>; 3]>,
 }
 
-/// Why nothing was done.
+/// Why a request was not done, or not wholly.
 #[derive(Clone)]
 enum Failed {
     /// It is not known whether anything was.
@@ -117,7 +117,7 @@ impl Elsewhere {
         if let Some((at, failed)) = &self.failed.borrow()[kind]
             && at.elapsed() < AGAIN
         {
-            return failed.clone().said_of(asked_for);
+            return failed.clone().answer(asked_for);
         }
         let (open, server) = (self.open.take(), self.server.clone());
         // The connection comes back if it is as good as before: also when the server refused what it was asked.
@@ -144,7 +144,7 @@ impl Elsewhere {
         // Who is not reached is not reached for anything. Who refuses one thing may do another.
         let of = if is_connected { kind..=kind } else { 0..=2 };
         all_failed[of].fill(failed);
-        outcomes.or_else(|failed| failed.said_of(asked_for))
+        outcomes.or_else(|failed| failed.answer(asked_for))
     }
 }
 
@@ -158,8 +158,8 @@ impl Failed {
         }
     }
 
-    /// What is said of each of so many holds.
-    fn said_of(self, count: usize) -> Result<Vec<Decided>, String> {
+    /// The answer to a request for so many holds.
+    fn answer(self, count: usize) -> Result<Vec<Decided>, String> {
         match self {
             Failed::Unanswered(why) => Err(why),
             Failed::Forbidden(code) => Ok(vec![Err(Refused { code, available: 0 }); count]),
