@@ -62,11 +62,13 @@ impl<'a> Payloads<'a> {
 
     /// Whether what is not read is the beginning of a frame, as a kill leaves it: it has no whole frame.
     pub fn is_torn(&self) -> bool {
-        let is_short = match self.rest.first_chunk() {
-            Some(length) => u32::from_le_bytes(*length) as usize <= PAYLOAD_BYTES_MAX,
+        let is_cut = match self.rest.split_first_chunk::<FRAME_HEAD_BYTES>() {
             None => true,
+            Some((&[a, b, c, d, ..], behind)) => {
+                let length = u32::from_le_bytes([a, b, c, d]) as usize;
+                behind.len() < length && length <= PAYLOAD_BYTES_MAX
+            }
         };
-        let is_cut = is_short && self.rest.len() < FRAME_HEAD_BYTES + PAYLOAD_BYTES_MAX;
         is_cut && (0..self.rest.len()).all(|at| self.whole_at(at).is_none())
     }
 
