@@ -298,8 +298,9 @@ pub struct PaceBody {
     /// Requests without a bid since the start of the process, by reason.
     #[schema(value_type = std::collections::HashMap<String, u64>)]
     no_bids: BTreeMap<&'static str, u64>,
-    /// What the ledger may hold of leases that are over, and that it did not settle yet, in micros: it is not bid with.
-    /// For some milliseconds that is every lease's; longer, the ledger refuses, and the log says why.
+    /// What the ledger may hold, beside what was spent, of leases that are over and that it did not settle yet, in
+    /// micros: it is not bid with. For some milliseconds that is every lease's; longer, the ledger refuses, and the log
+    /// says why.
     unsettled_micros: u64,
     /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is, and when
     /// nobody asks for the campaign and it has no lease, unless its budget is spent.

@@ -39,7 +39,7 @@ pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
 pub use leases::{Money, Settlement, lease_of};
 pub use tracked::{ByStopped, Live, Stopped};
 
-use leases::{Known, Leases, Stage};
+use leases::{Hold, Known, Leases, Stage};
 use tracked::Tracked;
 
 /// In so many rounds, each campaign that is not at rest is looked at once at least.
@@ -377,7 +377,7 @@ impl Control {
             Ok(lease) => {
                 let LeaseView { campaign, amount, life, .. } = lease;
                 let (day, stage) = (wanted.day, Stage::Opened);
-                let known = Known { campaign, worker, amount, day, life, is_held: false, stage };
+                let known = Known { campaign, worker, amount, day, life, hold: Hold::Unasked, stage };
                 self.leases.insert(lease.id, known);
             }
             Err(why) => {

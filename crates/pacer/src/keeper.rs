@@ -451,7 +451,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                         control.held(*lease, now);
                         self.tell_held(&control, money);
                     }
-                    Held::Insufficient { available } => control.not_held(*lease, Stopped::NoFunds, available, now),
+                    Held::Insufficient { available } => {
+                        control.not_held(*lease, Stopped::NoFunds, available, now);
+                        self.tell_held(&control, money);
+                    }
                     Held::Refused(why) => {
                         control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
                         self.tell_not_held(&control, money, &why);
@@ -551,10 +554,13 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn pay(&self, closed: &[LeaseView], unsettled: &mut Unsettled) {
+        let is_free =
+            |lease: &&LeaseView| lease.spent == BudgetMicros::ZERO && self.control.borrow().was_refused(lease.id);
+        let (free, held): (Vec<&LeaseView>, Vec<&LeaseView>) = closed.iter().partition(is_free);
+        let mut done: Vec<LeaseId> = free.iter().map(|lease| lease.id).collect();
         let settlements: Vec<Settlement> =
-            closed.iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
+            held.into_iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
-        let mut done = Vec::new();
         for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
             if *spent > BudgetMicros::ZERO && !is_settled {
@@ -628,7 +634,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let Money { lease, account, spend, amount, .. } = money;
         let control = self.control.borrow();
         let campaign = control.campaign_of(*lease);
-        if self.is_new(About::Settlements, format!("campaign {campaign}, {held}: {why}")) {
+        self.say(About::Settlements, format!("campaign {campaign}, {held}: {why}"), || {
             let what = match spent {
                 BudgetMicros::ZERO => format!("the ledger does not give back lease {lease} to {account}"),
                 _ => format!(
@@ -636,7 +642,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 ),
             };
             tracing::warn!(why, %amount, "campaign {campaign}: {what}, {held}");
-        }
+        });
     }
 
     /// Says that the ledger holds no money of a campaign. What is wrong may be either account.
@@ -644,32 +650,32 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let Money { lease, account, spend, .. } = money;
         let campaign = control.campaign_of(*lease);
         let what = format!("campaign {campaign}: the ledger holds no money of {account} for {spend}");
-        if self.is_new(about(control, *lease), format!("{what}: {why}")) {
-            tracing::warn!(why, "{what}");
-        }
+        self.say(about(control, *lease), format!("{what}: {why}"), || tracing::warn!(why, "{what}"));
     }
 
-    /// Says that the ledger holds money of a campaign, if it was said that it does not.
+    /// Says that the ledger takes the accounts of a campaign, if it was said that it does not.
     fn tell_held(&self, control: &Control, money: &Money) {
         if self.told.borrow_mut().is_over(about(control, money.lease)) {
-            tracing::info!("campaign {}: the ledger holds its money again", control.campaign_of(money.lease));
+            tracing::info!("campaign {}: the ledger takes its accounts again", control.campaign_of(money.lease));
         }
     }
 
     /// Says something, once for as long as it goes on.
     fn tell(&self, what: &str, why: &str) {
-        if self.is_new(About::Others, format!("{what}: {why}")) {
-            tracing::warn!(why, "{what}");
-        }
+        self.say(About::Others, format!("{what}: {why}"), || tracing::warn!(why, "{what}"));
     }
 
-    fn is_new(&self, about: About, what: String) -> bool {
+    /// Says something, if it was not said lately.
+    fn say(&self, about: About, what: String, say: impl FnOnce()) {
         let mut told = self.told.borrow_mut();
-        let is_new = told.is_new(about, what, self.now.get());
-        if is_new && told.is_full() {
-            tracing::warn!("so much goes wrong that the rest is not said for some minutes; metrics count all of it");
+        if told.is_new(about, what, self.now.get()) {
+            say();
+            if told.is_full() {
+                tracing::warn!(
+                    "so much goes wrong that the rest is not said for some minutes; metrics count all of it"
+                );
+            }
         }
-        is_new
     }
 }
 

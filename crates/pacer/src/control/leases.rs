@@ -29,9 +29,21 @@ pub(super) struct Known {
     /// For whose cap it counts.
     pub day: i32,
     pub life: Life,
-    /// This process has heard from the ledger that its money is held.
-    pub is_held: bool,
+    pub hold: Hold,
     pub stage: Stage,
+}
+
+/// What is known of the hold of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// The ledger was not asked yet.
+    Unasked,
+    /// It was asked, and has not answered; or an earlier process has asked.
+    Unknown,
+    /// It has said that the money is held.
+    Held,
+    /// It has refused when it was asked first: nothing is held.
+    Refused,
 }
 
 /// All leases, and which of them are in which stage: looking through all of them in each round would cost more than all
@@ -62,9 +74,13 @@ impl Leases {
         self.list(lease, known.stage);
     }
 
-    /// The ledger has said that the money of a lease is held.
-    fn note_held(&mut self, lease: LeaseId) {
-        self.all.get_mut(&lease).expect("a lease is known until it is settled").is_held = true;
+    /// What the ledger has said of the hold of a lease. A refusal behind a question without an answer says nothing of
+    /// what was done before.
+    fn note_hold(&mut self, lease: LeaseId, hold: Hold) {
+        let known = self.all.get_mut(&lease).expect("a lease is known until it is settled");
+        if hold != Hold::Refused || known.hold == Hold::Unasked {
+            known.hold = hold;
+        }
     }
 
     /// The lease is in another stage. Returns how it was.
@@ -217,7 +233,7 @@ impl Control {
         if lease.is_closed {
             self.busy.insert(campaign);
         }
-        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, is_held: false, stage });
+        self.leases.insert(lease.id, Known { campaign, worker: 0, amount, day: 0, life, hold: Hold::Unknown, stage });
     }
 
     /// Leases whose money is to be held.
@@ -229,7 +245,7 @@ impl Control {
     pub fn held(&mut self, lease: LeaseId, now: TimeMs) {
         let known = *self.leases.get(lease).expect("a lease is known until it is settled");
         assert!(known.stage == Stage::Opened, "the money of a lease is held once");
-        self.leases.note_held(lease);
+        self.leases.note_hold(lease, Hold::Held);
         let Known { campaign, worker, amount, life, .. } = known;
         let Life { opened, until } = life;
         let is_stopped = self.campaigns.get(&campaign).is_none_or(|tracked| tracked.is_stopped());
@@ -263,6 +279,7 @@ impl Control {
 
     /// The ledger does not say whether it holds the money. It is asked again.
     pub fn unanswered(&mut self, lease: LeaseId, now: TimeMs) {
+        self.leases.note_hold(lease, Hold::Unknown);
         let Known { campaign, worker, .. } = *self.leases.get(lease).expect("a lease is known until it is settled");
         if self.campaigns.get_mut(&campaign).is_some_and(|tracked| tracked.waits_for_ledger(now)) {
             self.note_refusal(campaign, worker, (Stopped::Unavailable, BudgetMicros::ZERO), now);
@@ -271,6 +288,7 @@ impl Control {
 
     /// The ledger does not hold the money: its account has less, or the ledger has another reason.
     pub fn not_held(&mut self, lease: LeaseId, why: Stopped, available: BudgetMicros, now: TimeMs) {
+        self.leases.note_hold(lease, Hold::Refused);
         let Known { campaign, worker, .. } = self.leases.set(lease, Stage::Retired { until: TimeMs(0) });
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.refused(worker, why, available, now);
@@ -328,8 +346,9 @@ impl Control {
     pub fn close(&mut self, leases: &[LeaseId]) {
         for lease in leases {
             let known = *self.leases.get(*lease).expect("a lease is known until it is settled");
-            if let Known { stage: Stage::Retired { until }, campaign, amount, .. } = known {
-                self.leases.set(*lease, Stage::Closing { until, held: amount });
+            if let Known { stage: Stage::Retired { until }, campaign, amount, hold, .. } = known {
+                let held = if hold == Hold::Refused { BudgetMicros::ZERO } else { amount };
+                self.leases.set(*lease, Stage::Closing { until, held });
                 self.busy.insert(campaign);
             }
         }
@@ -348,7 +367,12 @@ impl Control {
 
     /// Whether this process has heard from the ledger that the money of a lease is held.
     pub fn was_held(&self, lease: LeaseId) -> bool {
-        self.leases.get(lease).is_some_and(|known| known.is_held)
+        self.leases.get(lease).is_some_and(|known| known.hold == Hold::Held)
+    }
+
+    /// Whether the ledger has held nothing for a lease, so that there is nothing to settle.
+    pub fn was_refused(&self, lease: LeaseId) -> bool {
+        self.leases.get(lease).is_some_and(|known| known.hold == Hold::Refused)
     }
 
     /// The number of the campaign that has a lease.

@@ -223,6 +223,25 @@ fn a_ledger_that_does_not_answer_is_counted_once_also_when_nobody_asks() {
 }
 
 #[test]
+fn what_the_ledger_has_refused_is_not_held_unless_it_was_asked_before_without_an_answer() {
+    for is_unanswered in [false, true] {
+        let mut control = control(10_000_000);
+        turned_away(&mut control, 0, 10, at(20));
+        let (_, wanted) = control.wanted(at(20))[0];
+        let opened = lease(1, wanted.amount.0);
+        control.opened(0, wanted, Ok(opened), at(20));
+        if is_unanswered {
+            control.unanswered(opened.id, at(20));
+        }
+        control.not_held(opened.id, Stopped::LedgerRefused, BudgetMicros::ZERO, at(30));
+        control.close(&[opened.id]);
+        control.closed(&[opened]);
+        let held = if is_unanswered { opened.amount } else { BudgetMicros::ZERO };
+        assert_eq!((control.was_refused(opened.id), control.unsettled()), (!is_unanswered, held));
+    }
+}
+
+#[test]
 fn what_the_ledger_does_not_settle_is_shown_of_its_campaign_also_when_nobody_asks_for_it() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));

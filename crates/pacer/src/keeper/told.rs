@@ -7,7 +7,7 @@ use tidegate_machines::TimeMs;
 /// After this, what goes on is said again.
 const AGAIN_MS: u64 = 600_000;
 /// At most so many things are said until then: what is wrong with one campaign may be wrong with ten thousand.
-const TOLD_MAX: usize = 200;
+const TOLD_MAX: usize = 100;
 
 /// Of what something is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -108,8 +108,9 @@ fn read(path: &Path, each: impl FnMut(Record)) -> Result<Unread> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Unread::default()),
         Err(error) => return Err(error).with_context(cannot),
     };
-    let unknown = || format!("{} is no record of decisions of a layout that this program knows", path.display());
-    let mut records = read_records(&bytes).with_context(unknown)?;
+    let Some(mut records) = read_records(&bytes) else {
+        return Ok(Unread { bytes: bytes.len(), is_torn: false });
+    };
     records.by_ref().for_each(each);
     Ok(Unread { bytes: records.unread_bytes(), is_torn: records.is_torn() })
 }

@@ -198,6 +198,16 @@ fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
     let (funds, held) = balance(&mut money, "campaign:shoes");
     assert!(funds == 100 * FUNDS && held > 0 && held <= FUNDS, "{held} is held, and {funds} there");
     server.says("this token may not post holds");
+    // Of what the ledger does not hold, there is nothing to give back.
+    let hats = put(&mut http, "hats", &json!({}));
+    for _ in 0..20 {
+        wait_for("it has no account", || {
+            (no_bid(&mut http, hats) == "no_lease"
+                && campaign(&mut http, "hats")["pace"]["stopped"] == "ledger_refused")
+                .then_some(())
+        });
+    }
+    assert_eq!(campaign(&mut http, "hats")["pace"]["unsettled_micros"], 0);
     wait_for("an operator sees it", || {
         let view = campaign(&mut http, "shoes");
         let unsettled = held - view["spent_micros"].as_u64().expect("a sum");
