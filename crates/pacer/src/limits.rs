@@ -88,5 +88,7 @@ pub const SIZES_MAX: usize = 64;
 pub const DEALS_MAX: usize = 64;
 /// Campaigns that are looked at for one impression, from the highest price down.
 pub const CANDIDATES_MAX: usize = 2 * CANDIDATES_OF_OWNER_MAX;
+/// The same for all impressions of a request, each of which has an equal part.
+pub const CANDIDATES_OF_REQUEST_MAX: usize = 8 * CANDIDATES_MAX;
 /// Those of them that were changed last by the same user or service: the others are not kept from being looked at.
 pub const CANDIDATES_OF_OWNER_MAX: usize = 1_024;

@@ -13,7 +13,7 @@ mod unfunded;
 use std::sync::Arc;
 
 use super::{BidRequest, Bidder, NoBid, Slot, mixed};
-use crate::limits::CANDIDATES_MAX;
+use crate::limits::{CANDIDATES_MAX, CANDIDATES_OF_REQUEST_MAX};
 use crate::openrtb::{Buyer, CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
 use crate::token::TOKEN_BYTES;
 use crate::units::PriceMicros;
@@ -150,15 +150,13 @@ impl Bidder {
         (request, impression, currency): (&Request, &Impression, CurrencyCode),
         told: &mut Auctioned,
     ) -> Option<AuctionBid> {
-        let mut candidates = index.candidates(request, impression);
+        let max = (CANDIDATES_OF_REQUEST_MAX / request.impressions.len()).clamp(1, CANDIDATES_MAX);
+        let mut candidates = index.candidates(request, impression, max);
         let mut willing: Vec<Willing> = Vec::new();
         let id = mixed(request.id ^ impression.id);
-        let mut looked_at = 0;
         loop {
             let most = willing.last().map_or(0, |best| best.price);
-            let can_be_more = candidates.price().is_some_and(|price| price.0 > most) && looked_at < CANDIDATES_MAX;
-            if can_be_more && let Some(campaign) = candidates.next() {
-                looked_at += 1;
+            if let Some(campaign) = candidates.next_above(most) {
                 told.candidates += 1;
                 if let Some(found) = self.look((request, impression, currency), (campaign, id), told) {
                     let place = willing.partition_point(|other| other.price < found.price);

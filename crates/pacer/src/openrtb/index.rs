@@ -3,14 +3,14 @@
 //! ```text
 //!   (target, shape) ─▶ campaigns by price, then by number
 //!   deal X, 300×250 ─▶ 2.50 #7, 2.10 #3 …  ─┐
-//!   site Y, 300×250 ─▶ 3.00 #9 …            ├─▶ merged, each campaign once, so many of each owner
+//!   site Y, 300×250 ─▶ 3.00 #9 …            ├─▶ merged, each campaign once, a share of each owner
 //!   any,    300×250 ─▶ 1.20 #1, 1.20 #4 …  ─┘
 //! ```
 //!
 //! A campaign stands under the list of its plan that says most (deals, tags, sites and apps, countries), for each shape
 //! of its creatives. So ten thousand campaigns on sites of their own cost an impression what one does; of ten thousand
-//! that buy everything, the highest are looked at, and of those of one owner so many and no more: a thousand of
-//! somebody that have high prices and do not bid keep no others from being looked at.
+//! that buy everything, so many are looked at, and each owner has a share of them before anybody has more: thousands of
+//! one or of several that have high prices and do not bid keep no others from being looked at.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, binary_heap, btree_set};
@@ -99,9 +99,9 @@ impl Index {
         }
     }
 
-    /// Those that may bid on an impression, from the highest price down.
-    pub fn candidates(&self, request: &Request, impression: &Impression) -> Candidates<'_> {
-        let mut candidates = Candidates::default();
+    /// At most `max` of those that may bid on an impression.
+    pub fn candidates(&self, request: &Request, impression: &Impression, max: usize) -> Candidates<'_> {
+        let mut candidates = Candidates { left: max, ..Candidates::default() };
         let shapes = shapes_of(impression);
         let deals = impression.deals.iter().map(|deal| Target::Deal(deal.id));
         let open =
@@ -115,6 +115,8 @@ impl Index {
                 }
             }
         }
+        let share = max.checked_div(candidates.owners.len()).unwrap_or(0).clamp(1, CANDIDATES_OF_OWNER_MAX);
+        candidates.bounds = [share, CANDIDATES_OF_OWNER_MAX];
         candidates
     }
 
@@ -136,15 +138,19 @@ fn shapes_of(impression: &Impression) -> Vec<Shape> {
     shapes
 }
 
-/// Campaigns that may bid on an impression, each once, and of each owner at most [`CANDIDATES_OF_OWNER_MAX`].
+/// Campaigns that may bid on an impression, each once: first those of each owner's share, then more of those that have
+/// more, each time from the highest price down.
 #[derive(Default)]
 pub struct Candidates<'i> {
     lists: Vec<List<'i>>,
-    next: BinaryHeap<Reverse<(Posting, usize)>>,
-    last: Option<Posting>,
-    /// How many of each owner came.
-    came: Vec<usize>,
-    owners: HashMap<OwnerHash, usize, foldhash::fast::RandomState>,
+    /// The next one of each list, of those of owners that have come to their share, and of the others before.
+    heads: [BinaryHeap<Reverse<(Posting, usize)>>; 2],
+    /// How many of an owner come of the ones, and of both.
+    bounds: [usize; 2],
+    owners: Vec<Owner>,
+    places: HashMap<OwnerHash, usize, foldhash::fast::RandomState>,
+    /// How many more come.
+    left: usize,
 }
 
 /// The rest of a list.
@@ -154,33 +160,40 @@ struct List<'i> {
     rest: btree_set::Iter<'i, Posting>,
 }
 
+/// What came of an owner.
+#[derive(Default)]
+struct Owner {
+    came: usize,
+    last: Option<Posting>,
+}
+
 impl<'i> Candidates<'i> {
     fn add(&mut self, owner: OwnerHash, mut rest: btree_set::Iter<'i, Posting>) {
         if let Some(first) = rest.next() {
-            let owner = *self.owners.entry(owner).or_insert(self.came.len());
-            self.came.resize(self.owners.len(), 0);
-            self.next.push(Reverse((*first, self.lists.len())));
+            let owner = *self.places.entry(owner).or_insert(self.owners.len());
+            self.owners.resize_with(self.places.len(), Owner::default);
+            self.heads[0].push(Reverse((*first, self.lists.len())));
             self.lists.push(List { owner, rest });
         }
     }
 
-    /// The price of the next one.
-    pub fn price(&self) -> Option<PriceMicros> {
-        self.next.peek().map(|Reverse((posting, _))| posting.price())
-    }
-}
-
-impl Iterator for Candidates<'_> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        loop {
-            let mut head = self.next.peek_mut()?;
+    /// The next one whose price is higher than this.
+    pub fn next_above(&mut self, price: u32) -> Option<u32> {
+        while self.left > 0 {
+            let is_above = |heads: &BinaryHeap<Reverse<(Posting, usize)>>| {
+                heads.peek().is_some_and(|Reverse((posting, _))| posting.price().0 > price)
+            };
+            let turn = self.heads.iter().position(is_above)?;
+            let mut head = self.heads[turn].peek_mut()?;
             let Reverse((posting, number)) = *head;
             let list = &mut self.lists[number];
-            let came = &mut self.came[list.owner];
-            if *came == CANDIDATES_OF_OWNER_MAX {
-                binary_heap::PeekMut::pop(head);
+            let owner = &mut self.owners[list.owner];
+            if owner.came >= self.bounds[turn] {
+                let head = binary_heap::PeekMut::pop(head);
+                // Its turn comes when all others have had theirs.
+                if turn == 0 {
+                    self.heads[1].push(head);
+                }
                 continue;
             }
             match list.rest.next() {
@@ -188,10 +201,11 @@ impl Iterator for Candidates<'_> {
                 None => drop(binary_heap::PeekMut::pop(head)),
             }
             // One that stands in several lists comes from each of them in a row.
-            if self.last.replace(posting) != Some(posting) {
-                *came += 1;
+            if owner.last.replace(posting) != Some(posting) {
+                (owner.came, self.left) = (owner.came + 1, self.left - 1);
                 return Some(posting.campaign());
             }
         }
+        None
     }
 }

@@ -173,6 +173,42 @@ fn campaigns_of_one_owner_that_do_not_bid_keep_no_others_from_being_looked_at() 
     assert_eq!(told(&bidder.auction(&request())), []);
 }
 
+/// However many they are, and whoever has them.
+#[test]
+fn campaigns_of_several_owners_that_do_not_bid_keep_no_others_from_being_looked_at() {
+    for owners in [2, 3, 20] {
+        let of_each = 2 * CANDIDATES_MAX / owners;
+        let other = (owners * of_each + 1) as u32;
+        let high = (1..other).map(|campaign| Aim { owner: u64::from(campaign) % owners as u64, ..aim(300, &plan()) });
+        let low = Aim { owner: 99, ..aim(100, &plan()) };
+        let mut bidder = with(high.chain([low]).collect(), 10_000);
+        for campaign in 1..other {
+            throttle(&mut bidder, campaign, 0.0, 1.0);
+        }
+        let auctioned = bidder.auction(&request());
+        let looked_at = CANDIDATES_MAX / (owners + 1) * owners + 1;
+        assert_eq!(told(&auctioned), [(0, other, 100)], "{owners}");
+        // Then those of higher prices have what is left.
+        assert!((looked_at..=CANDIDATES_MAX).contains(&(auctioned.candidates as usize)), "{}", auctioned.candidates);
+    }
+}
+
+#[test]
+fn a_request_with_many_impressions_looks_at_no_more_campaigns_than_eight_of_them() {
+    let aims = (0..2).flat_map(|owner| (0..CANDIDATES_MAX).map(move |_| Aim { owner, ..aim(100, &plan()) }));
+    let mut bidder = with(aims.collect(), 10_000);
+    for campaign in 1..=2 * CANDIDATES_MAX as u32 {
+        throttle(&mut bidder, campaign, 0.0, 1.0);
+    }
+    let looked_at = |bidder: &mut Bidder, impressions: usize| {
+        let mut request = request();
+        request.impressions = vec![request.impressions[0].clone(); impressions];
+        bidder.auction(&request).candidates as usize
+    };
+    let looked_at = [1, 8, 64].map(|impressions| looked_at(&mut bidder, impressions));
+    assert_eq!(looked_at, [CANDIDATES_MAX, 8 * CANDIDATES_MAX, 8 * CANDIDATES_MAX]);
+}
+
 #[test]
 fn campaigns_without_money_keep_no_others_from_being_looked_at_for_long() {
     const RICH: u32 = CANDIDATES_OF_OWNER_MAX as u32 + 1;
