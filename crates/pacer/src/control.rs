@@ -25,6 +25,7 @@ mod tracked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidegate_machines::TimeMs;
 
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
@@ -44,6 +45,8 @@ use tracked::Tracked;
 
 /// In so many rounds, each campaign that is not at rest is looked at once at least.
 const ROUNDS: usize = 10;
+/// For so long, no campaign of an account that had too little keeps money for requests that come seldom.
+const SHORT_MS: u64 = 10_000;
 
 /// How the pacer is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +93,8 @@ pub struct Control {
     /// Up to which of them rounds have looked.
     looked_up_to: u32,
     leases: Leases,
+    /// Accounts that had too little when money was to be held last, and when that was.
+    short: HashMap<Box<str>, TimeMs>,
     /// Those for whose accounts nobody has looked for money of unknown leases yet.
     unlooked: BTreeSet<u32>,
     /// For each worker.
@@ -115,6 +120,7 @@ impl Control {
             unshown: BTreeSet::new(),
             looked_up_to: 0,
             leases: Leases::default(),
+            short: HashMap::new(),
             unlooked: BTreeSet::new(),
             updates,
             ended: BTreeSet::new(),
@@ -249,8 +255,10 @@ impl Control {
 
     /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
     pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
+        self.short.retain(|_, at| now.0.saturating_sub(at.0) < SHORT_MS);
         each_of(&mut self.campaigns, &self.due, |number, tracked| {
-            for worker in tracked.idle(self.settings, now) {
+            let is_short = !self.short.is_empty() && self.short.contains_key(&tracked.view.plan.account);
+            for worker in tracked.idle(self.settings, is_short, now) {
                 self.updates[usize::from(worker)].leases.push(LeaseChange::Revoke(number));
             }
         });

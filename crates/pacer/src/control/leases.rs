@@ -292,6 +292,9 @@ impl Control {
         let Known { campaign, worker, .. } = self.leases.set(lease, Stage::Retired { until: TimeMs(0) });
         if let Some(tracked) = self.campaigns.get_mut(&campaign) {
             tracked.refused(worker, why, available, now);
+            if why == Stopped::NoFunds {
+                self.short.insert(tracked.view.plan.account.clone(), now);
+            }
         }
         self.note_refusal(campaign, worker, (why, available), now);
     }

@@ -463,6 +463,38 @@ fn the_lease_of_a_campaign_that_is_asked_for_seldom_waits_for_the_next_request()
     assert_eq!(revoked(&round(&mut control, at(45_010))[0]), [7]);
 }
 
+/// Campaigns that are asked for seldom do not keep the money of an account from another one that is asked for.
+#[test]
+fn a_lease_does_not_wait_for_the_next_request_while_its_account_has_too_little_for_another_campaign() {
+    for (account, is_given_back) in [("campaign:shoes", true), ("campaign:hats", false)] {
+        let mut control = control(10_000_000);
+        let mut other = CampaignView { number: 8, ..view(10_000_000) };
+        other.plan.account = account.into();
+        control.learn(other);
+        for (counter, asked_at) in [(1, at(20)), (2, at(15_020))] {
+            turned_away(&mut control, 0, 1, asked_at);
+            let opened = grant(&mut control, 0, counter, asked_at);
+            if counter == 1 {
+                let retired = vec![Retired { lease: opened.id, bids: 0, left: opened.amount, at: at(2_120) }];
+                control.absorb(0, Report { retired, now: at(2_120), ..Report::default() }, at(2_120));
+            }
+        }
+        let mut no_bids = [0; NoBid::ALL.len()];
+        no_bids[NoBid::NoLease as usize] = 10;
+        let used = vec![Used { campaign: 8, no_bids, ..Used::default() }];
+        control.absorb(1, Report { used, now: at(20_000), ..Report::default() }, at(20_000));
+        let (worker, wanted) = control.wanted(at(20_000))[0];
+        let opened = LeaseView { campaign: 8, ..lease(3, wanted.amount.0) };
+        control.opened(worker, wanted, Ok(opened), at(20_000));
+        control.not_held(opened.id, Stopped::NoFunds, BudgetMicros::ZERO, at(20_000));
+        let mut given_back = Vec::new();
+        for now in (20_000..20_500).step_by(20).map(at) {
+            given_back.extend(revoked(&round(&mut control, now)[0]).into_iter().filter(|campaign| *campaign == 7));
+        }
+        assert_eq!(given_back.first(), is_given_back.then_some(&7), "{account}");
+    }
+}
+
 /// What has returned of a used lease is leased again when the lease is over: it is given back when no other one comes.
 #[test]
 fn a_used_lease_is_given_back_where_no_other_one_comes() {

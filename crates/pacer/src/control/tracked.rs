@@ -364,7 +364,7 @@ impl Tracked {
     /// Leases that are to be given back: nothing was bid on them for long; or their day is over, and what is bid would
     /// come on top of the cap of the next one; or they are used, and no other one comes, perhaps because the ledger
     /// holds what has returned of them.
-    pub fn idle(&mut self, settings: ControlSettings, now: TimeMs) -> Vec<u16> {
+    pub fn idle(&mut self, settings: ControlSettings, is_account_short: bool, now: TimeMs) -> Vec<u16> {
         if self.workers.iter().all(|on_worker| on_worker.lease.is_none()) {
             return Vec::new();
         }
@@ -372,7 +372,8 @@ impl Tracked {
         let today = self.view.plan.daily_micros.map(|_| self.day(now).number);
         let is_idle = |on_worker: &OnWorker| {
             // Where money is short, others may need it.
-            let idle_ms = if is_refused { settings.lease_ms * IDLE_LEASES } else { on_worker.patience_ms(settings) };
+            let is_short = is_refused || is_account_short;
+            let idle_ms = if is_short { settings.lease_ms * IDLE_LEASES } else { on_worker.patience_ms(settings) };
             let is_unused = now.0.saturating_sub(on_worker.granted.0) > idle_ms
                 && on_worker.wished.is_none_or(|at| now.0.saturating_sub(at.0) > idle_ms);
             let is_used_up = is_refused && !on_worker.is_asked && (on_worker.left.0 as f64) < bid;
