@@ -316,7 +316,7 @@ proptest! {
         request.app = ["com.a"].get(app).map_or(0, |name| folded(name));
         request.country = ["DEU", "FRA"].get(country).map_or(0, |name| folded(name));
         let impression = &request.impressions[0];
-        let mut candidates = index.candidates(&request, &impression, 1_000);
+        let mut candidates = index.candidates(&request, impression, 1_000);
         let found: Vec<u32> = std::iter::from_fn(|| candidates.next_above(0)).collect();
         let prices: Vec<u32> = found.iter().map(|number| offerings[*number as usize].1).collect();
         prop_assert!(prices.is_sorted_by(|one, next| one >= next), "{prices:?}");
