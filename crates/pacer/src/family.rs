@@ -8,7 +8,9 @@ use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
 use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
 use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, ShardFamily, Single, Unavailable};
 
-use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
+use crate::limits::{
+    COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_PAGE,
+};
 use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, RetiredLease, Win};
 use crate::plan::Plan;
 use crate::token::Bid;
@@ -47,6 +49,22 @@ impl Commands for CampaignCommands {
 
     const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
     const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
+    const WORK_IN_STEP_MAX: usize = WORK_IN_STEP_MAX;
+
+    /// One is a win.
+    fn work(command: &Command) -> usize {
+        match command {
+            Command::Put { .. } | Command::Delete { .. } => WORK_OF_CHANGE,
+            Command::Win { wins } => wins.len(),
+            Command::Lose { bids } => bids.len(),
+            Command::Open { wanted } => wanted.len(),
+            Command::Retire { leases } => leases.len(),
+            Command::Close { leases } | Command::Settle { leases } => leases.len(),
+            Command::Spending { campaigns } => campaigns.len(),
+            Command::Forget { campaigns } => campaigns.len(),
+            _ => WORK_OF_PAGE,
+        }
+    }
 
     fn weight(command: &Command) -> usize {
         let of_plan = |plan: &Plan| {

@@ -62,6 +62,8 @@ pub trait Service: Sized {
     const CALLS_WAITING_MAX: usize;
     /// Their bytes, as [`Service::weight`] counts them.
     const CALL_BYTES_WAITING_MAX: usize;
+    /// Work of calls behind which a step serves no more of them: whoever else is on the worker waits for so much.
+    const WORK_IN_STEP_MAX: usize = usize::MAX;
 
     /// Memory that a call takes while it waits, about, in bytes.
     fn weight(call: &Self::Call) -> usize;

@@ -255,18 +255,19 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.answer(work, answer);
     }
 
-    /// Serves callers in turn until no call waits that may be served, or one must wait for room, or a large one comes
-    /// behind those of other callers: what these were answered is submitted first, and the large one begins the next
-    /// step.
+    /// Serves callers in turn until no call waits that may be served, or one must wait for room, or as much was done as
+    /// a step may do, or a large one comes behind those of other callers: what these were answered is submitted first,
+    /// and the large one begins the next step.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         let mut worked = self.look_ahead(now);
-        let mut first_served = None;
+        let (mut first_served, mut work_done) = (None, 0);
         while let Some(mut work) = self.next.take().or_else(|| self.take_from_inbox()) {
             let caller = work.caller();
             if *first_served.get_or_insert(caller) != caller && work.work() > LARGE_CALL_WORK {
                 self.next = Some(work);
                 return Ok(true);
             }
+            work_done += work.work();
             match self.serve(&mut work, now) {
                 Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
                 Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
@@ -293,6 +294,9 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                 }
             }
             worked = true;
+            if work_done >= S::WORK_IN_STEP_MAX {
+                return Ok(true);
+            }
         }
         assert!(self.calls_waiting() > 0 || self.inbox_bytes == 0, "no calls have no bytes");
         Ok(worked)

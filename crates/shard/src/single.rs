@@ -49,6 +49,13 @@ pub trait Commands: Sized {
     const COMMANDS_WAITING_MAX: usize;
     /// Their bytes.
     const COMMAND_BYTES_WAITING_MAX: usize;
+    /// Work of commands behind which a step decides no more of them: whoever else is on the worker waits for so much.
+    const WORK_IN_STEP_MAX: usize = usize::MAX;
+
+    /// What a command is worth.
+    fn work(_command: &Self::Command) -> usize {
+        1
+    }
 
     /// Memory that a command takes while it waits, about, in bytes.
     fn weight(command: &Self::Command) -> usize;
@@ -203,6 +210,11 @@ impl<C: Commands> Service for Single<C> {
 
     const CALLS_WAITING_MAX: usize = C::COMMANDS_WAITING_MAX;
     const CALL_BYTES_WAITING_MAX: usize = C::COMMAND_BYTES_WAITING_MAX;
+    const WORK_IN_STEP_MAX: usize = C::WORK_IN_STEP_MAX;
+
+    fn work(command: &C::Command) -> usize {
+        C::work(command)
+    }
 
     fn weight(command: &C::Command) -> usize {
         C::weight(command)

@@ -125,6 +125,11 @@ impl Commands for OfAlarms {
     type Ticket = &'static str;
     const COMMANDS_WAITING_MAX: usize = 10_000;
     const COMMAND_BYTES_WAITING_MAX: usize = 1 << 20;
+    const WORK_IN_STEP_MAX: usize = 3_000;
+
+    fn work(command: &Command) -> usize {
+        if let Command::Look = command { 3 } else { 1 }
+    }
 
     fn weight(command: &Command) -> usize {
         if let Command::Large(bytes) = command { *bytes } else { 9 }
@@ -196,6 +201,17 @@ fn what_waits_weighs_as_its_family_says() {
     assert!(shard.has_room(), "a byte is left");
     shard.call("small", Command::Note(1));
     assert!(!shard.has_room());
+}
+
+/// Whoever else is on the worker waits for a step.
+#[test]
+fn a_step_does_so_much_work_and_what_waits_is_done_in_the_next_ones() {
+    let (_, mut shard) = open();
+    for _ in 0..2_500 {
+        shard.call("look", Command::Look);
+    }
+    let steps = [(); 4].map(|()| (shard.step(NOW), answers(&mut shard).len()));
+    assert_eq!(steps, [(true, 1_000), (true, 1_000), (true, 500), (false, 0)]);
 }
 
 #[test]
