@@ -37,6 +37,7 @@ pub mod placement;
 mod port_clock;
 pub mod pump;
 pub mod recovery;
+mod room_faults;
 pub mod scrub;
 pub mod shard_resident;
 pub mod snapshot_watch;

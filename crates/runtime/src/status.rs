@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
 use tidegate_journal::directory::GuardFault;
@@ -11,6 +11,7 @@ use tidegate_machines::TimeMs;
 
 use crate::damage::Damages;
 use crate::limits::LEAD_SHOWN_MS_MIN;
+use crate::room_faults::RoomFaults;
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +86,7 @@ pub struct Status {
     misplaced_snapshots: AtomicU32,
     /// One more than the place in [`GuardFault::ALL`] of what is wrong with the data directory now; zero for nothing.
     directory_fault: AtomicU8,
-    /// What is wrong with rooms now, by their names.
-    room_faults: Mutex<BTreeMap<&'static str, &'static str>>,
+    room_faults: RoomFaults,
 }
 
 impl fmt::Debug for Status {
@@ -126,7 +126,7 @@ impl Status {
             failing_ids: AtomicU32::new(0),
             misplaced_snapshots: AtomicU32::new(0),
             directory_fault: AtomicU8::new(0),
-            room_faults: Mutex::default(),
+            room_faults: RoomFaults::default(),
         }
     }
 
@@ -188,16 +188,12 @@ impl Status {
 
     /// What is wrong with rooms now, in a word each, by their names.
     pub fn room_faults(&self) -> BTreeMap<&'static str, &'static str> {
-        self.room_faults.lock().expect("nobody panics with it").clone()
+        self.room_faults.get()
     }
 
     /// Says what is wrong with a room now, if anything is.
     pub fn set_room_fault(&self, room: &'static str, fault: Option<&'static str>) {
-        let mut all = self.room_faults.lock().expect("nobody panics with it");
-        match fault {
-            Some(fault) => drop(all.insert(room, fault)),
-            None => drop(all.remove(room)),
-        }
+        self.room_faults.set(room, fault);
     }
 
     /// Asks for an audit at once; those who ask before it begins get the same one.
