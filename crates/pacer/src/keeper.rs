@@ -10,6 +10,7 @@
 //! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. What fails is asked again:
 //! each step is done once, however often it is asked for.
 
+mod settling;
 mod told;
 
 use std::cell::{Cell, RefCell};
@@ -22,8 +23,10 @@ use tidegate_planted::{Bug, is_planted};
 use crate::bidder::{Report, Update};
 use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped};
 use crate::decisions::DecisionWriter;
-use crate::machine::{Command, LeaseId, LeaseView, LeaseWanted, Outcome, RetiredLease};
+use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
+
+pub use settling::Unsettled;
 
 use told::{About, Told};
 
@@ -97,36 +100,6 @@ pub trait Treasury {
 
     /// Pays what was spent and gives back the rest. In the order of what was asked.
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
-}
-
-/// Leases of which no win counts any more, and that the ledger did not settle when it was asked last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unsettled {
-    /// How many of which something was spent.
-    pub unpaid: u64,
-    /// What was spent of these.
-    pub spent: BudgetMicros,
-    /// What the ledger may hold beside that, also of leases of which nothing was spent.
-    pub held: BudgetMicros,
-    /// Of how many the ledger holds money, and refuses to move what was spent, or to give it back.
-    pub refused: u64,
-    /// Of how many it is not known, because the shard or the ledger has not answered.
-    unknown: u64,
-}
-
-impl Unsettled {
-    /// What is known behind `before`: what has not answered is as it was, or worse.
-    fn behind(self, before: Unsettled) -> Unsettled {
-        if self.unknown == 0 {
-            return self;
-        }
-        Unsettled {
-            unpaid: self.unpaid.max(before.unpaid),
-            spent: self.spent.max(before.spent),
-            refused: self.refused.max(before.refused),
-            ..self
-        }
-    }
 }
 
 /// How all campaigns are, for the doors.
@@ -490,121 +463,6 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         Ok(())
     }
 
-    /// Leases that need not wait for their deadline: their shards know of all of their bids whether they were won or
-    /// lost. No shard is asked while no lease waits, and none looks through all of its leases for the answer.
-    async fn known(&self) -> Vec<LeaseId> {
-        let mut all = Vec::new();
-        for shard in self.all_shards() {
-            if !self.control.borrow().has_retired() {
-                break;
-            }
-            match self.shards.ask(shard, Command::Known { limit: LEASES_AT_ONCE }).await {
-                Ok(Outcome::Known(known)) => {
-                    all.extend(known.into_iter().filter(|lease| self.control.borrow().is_retired(*lease)));
-                }
-                Ok(other) => unreachable!("known leases were asked for: {other:?}"),
-                // They have a deadline.
-                Err(why) => self.tell("leases whose bids are all known wait for their deadline", &why),
-            }
-        }
-        all
-    }
-
-    async fn settle(&self) -> Result<(), String> {
-        let mut unsettled = Unsettled::default();
-        let settled = self.settle_over(&mut unsettled).await;
-        unsettled.held = self.control.borrow().unsettled();
-        let before = self.unsettled.get();
-        let unsettled = unsettled.behind(before);
-        self.unsettled.set(unsettled);
-        if before.refused > 0 && unsettled.refused == 0 && self.told.borrow_mut().is_over(About::Settlements) {
-            tracing::info!("the ledger has settled all leases that it refused to settle");
-        }
-        settled
-    }
-
-    /// Closes and settles leases that are over, and counts those that the ledger did not settle.
-    async fn settle_over(&self, unsettled: &mut Unsettled) -> Result<(), String> {
-        let now = self.now.get();
-        let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
-        over.extend(self.control.borrow().due(now));
-        over.extend(self.control.borrow().closing());
-        let (over, mut failed) = (Vec::from_iter(over), Ok(()));
-        for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
-            for leases in leases.chunks(LEASES_AT_ONCE) {
-                self.control.borrow_mut().close(leases);
-                let closed = match self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await {
-                    Ok(Outcome::Closed(closed)) => closed,
-                    Ok(other) => unreachable!("leases were to be closed: {other:?}"),
-                    Err(why) => {
-                        unsettled.unknown += leases.len() as u64;
-                        failed = Err(why);
-                        continue;
-                    }
-                };
-                let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
-                let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
-                self.control.borrow_mut().closed(&closed);
-                // A shard has forgotten them, and its answer was lost.
-                self.control.borrow_mut().settled(&forgotten);
-                self.pay(&closed, unsettled).await;
-            }
-        }
-        failed
-    }
-
-    async fn pay(&self, closed: &[LeaseView], unsettled: &mut Unsettled) {
-        let is_free =
-            |lease: &&LeaseView| lease.spent == BudgetMicros::ZERO && self.control.borrow().was_refused(lease.id);
-        let (free, held): (Vec<&LeaseView>, Vec<&LeaseView>) = closed.iter().partition(is_free);
-        let mut done: Vec<LeaseId> = free.iter().map(|lease| lease.id).collect();
-        let settlements: Vec<Settlement> =
-            held.into_iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
-        let settled = self.treasury.settle(settlements.clone()).await;
-        for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
-            let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
-            if *spent > BudgetMicros::ZERO && !is_settled {
-                (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
-            }
-            unsettled.refused += u64::from(matches!(settled, Settled::Refused(_)));
-            unsettled.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
-            match settled {
-                Settled::Done | Settled::Nothing => done.push(money.lease),
-                Settled::Otherwise => {
-                    let Money { lease, account, spend, .. } = money;
-                    self.tell(
-                        &format!(
-                            "campaign {}: of lease {lease}, {spent} was spent, and another amount was paid from \
-                             {account} to {spend}",
-                            self.control.borrow().campaign_of(*lease)
-                        ),
-                        "one of the two logs is of an older backup, or another server has a copy of this directory, or \
-                         somebody has settled the hold by hand",
-                    );
-                    self.paid_otherwise.set(self.paid_otherwise.get() + 1);
-                    done.push(money.lease);
-                }
-                Settled::Refused(why) => self.tell_unsettled(money, *spent, "which it still holds", &why),
-                Settled::NotHeld(why) => {
-                    self.tell_unsettled(money, *spent, "of which it holds nothing", &why);
-                    self.control.borrow_mut().not_settled(money.lease);
-                }
-                Settled::NotFound(why) => {
-                    let backup = "of which it finds no hold: it is of an older backup, or another ledger than before";
-                    self.tell_unsettled(money, *spent, backup, &why);
-                    // One whose hold nobody has seen may be held under an id of another configuration.
-                    let mut control = self.control.borrow_mut();
-                    if control.was_held(money.lease) {
-                        control.not_settled(money.lease);
-                    }
-                }
-                Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
-                Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),
-            }
-        }
-        self.control.borrow_mut().paid(&done);
-    }
-
     /// Forgets leases that the ledger was told of, when no notice of their bids can come any more.
     async fn forget_leases(&self) -> Result<(), String> {
         let over = self.control.borrow().over(self.now.get());
@@ -627,22 +485,6 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             self.shards.ask(shard, Command::Forget { campaigns }).await?;
         }
         Ok(())
-    }
-
-    /// Says of the first lease of a campaign that the ledger does not settle it.
-    fn tell_unsettled(&self, money: &Money, spent: BudgetMicros, held: &str, why: &str) {
-        let Money { lease, account, spend, amount, .. } = money;
-        let control = self.control.borrow();
-        let campaign = control.campaign_of(*lease);
-        self.say(About::Settlements, format!("campaign {campaign}, {held}: {why}"), || {
-            let what = match spent {
-                BudgetMicros::ZERO => format!("the ledger does not give back lease {lease} to {account}"),
-                _ => format!(
-                    "{spent} of lease {lease} was spent, and the ledger does not move it from {account} to {spend}"
-                ),
-            };
-            tracing::warn!(why, %amount, "campaign {campaign}: {what}, {held}");
-        });
     }
 
     /// Says that the ledger holds no money of a campaign. What is wrong may be either account.
