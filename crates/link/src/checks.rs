@@ -1,8 +1,10 @@
 //! What the keys of all links are checked for.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result, anyhow};
 use tidegate_config::{Document, nearest};
@@ -81,7 +83,7 @@ impl<'a> Row<'a> {
             (Some(secret), None) => Ok(secret),
             (None, Some(file)) => {
                 let unread = |error| self.wrong(&key_file, format!("cannot read {}: {error}", file.display()));
-                Ok(std::fs::read_to_string(&file).map_err(unread)?.trim().into())
+                Ok(read_secret(&file).map_err(unread)?.trim().into())
             }
             (None, None) => Err(self.wrong(key, format!("expected {key} or {key_file}"))),
             (Some(_), Some(_)) => {
@@ -100,6 +102,20 @@ impl<'a> Row<'a> {
             (true, Some(file)) => Err(self.wrong(&key_file, format!("there is nothing in {}", file.display()))),
         }
     }
+}
+
+/// Bytes of a file that has a secret.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
+
+/// What a file of a secret says. One that never ends is another file than was meant.
+fn read_secret(file: &Path) -> io::Result<String> {
+    let mut secret = String::new();
+    File::open(file)?.take(SECRET_BYTES_MAX + 1).read_to_string(&mut secret)?;
+    if secret.len() as u64 > SECRET_BYTES_MAX {
+        let what = format!("it has more than {SECRET_BYTES_MAX} bytes; is it the right file?");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(secret)
 }
 
 /// Whether this is HOST:PORT; else what was expected.
@@ -176,6 +192,19 @@ mod tests {
             ("h:+7", "1 to 65535"),
         ] {
             assert!(check_address(bad).is_err_and(|said| said.contains(what)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_secret_is_read_of_a_file_that_ends() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let file = folder.path().join("token");
+        std::fs::write(&file, "secret\n").expect("there is room");
+        assert_eq!(read_secret(&file).expect("it is one"), "secret\n");
+        for endless in [Path::new("/dev/zero"), &file] {
+            std::fs::write(&file, vec![b'a'; SECRET_BYTES_MAX as usize + 1]).expect("there is room");
+            let error = read_secret(endless).expect_err("it does not end");
+            assert!(error.to_string().contains("is it the right file?"), "{error}");
         }
     }
 }

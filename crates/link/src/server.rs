@@ -78,6 +78,10 @@ impl OtherServer {
     pub fn why(&self, error: &ClientError) -> String {
         let why = why_of(error);
         match error {
+            // The other side speaks to people, who log in.
+            ClientError::Server(error) if error.code == "unauthenticated" => {
+                format!("{why}. A server shows the token of a [[service]] there: `token` or `token_file`")
+            }
             ClientError::Io(error) if tls::is_ended(error) => tls::with_hint(why, self.tls.is_some()),
             ClientError::Closed { .. } | ClientError::Frame(_) => tls::with_hint(why, self.tls.is_some()),
             _ => why,

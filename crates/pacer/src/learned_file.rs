@@ -15,6 +15,8 @@ use crate::control::{Control, LEARNED_HEAD, Learned, read_learned};
 
 /// Campaigns that are looked at without a pause.
 const CAMPAIGNS_AT_ONCE: usize = 100;
+/// Bytes of what was learned of one campaign, at most.
+const CAMPAIGN_BYTES_MAX: u64 = 6 << 10;
 /// Such a pause.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -32,12 +34,14 @@ impl LearnedFile {
         LearnedFile { path: data.join("pacer-learned"), writing: Arc::default() }
     }
 
-    /// What an earlier process has learned.
-    pub fn read(&self) -> Vec<Learned> {
+    /// What an earlier process has learned, who knew twice as many campaigns at most, and some: what is longer is
+    /// damaged, and would keep bids waiting.
+    pub fn read(&self, campaigns: usize) -> Vec<Learned> {
         let path = self.path.display();
-        let read = self.bytes().and_then(|bytes| {
+        let bytes_max = (2 * campaigns as u64 + CAMPAIGNS_AT_ONCE as u64) * CAMPAIGN_BYTES_MAX;
+        let read = self.bytes(bytes_max).and_then(|(bytes, unread)| {
             let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no file of a layout that this program knows");
-            read_learned(&bytes).ok_or_else(unknown)
+            read_learned(&bytes).map(|(learned, damaged)| (learned, damaged as u64 + unread)).ok_or_else(unknown)
         });
         match read {
             Ok((learned, 0)) => learned,
@@ -57,19 +61,21 @@ impl LearnedFile {
         }
     }
 
-    /// The bytes of the file; of one that is none of ours, those of its head.
-    fn bytes(&self) -> io::Result<Vec<u8>> {
+    /// The first bytes of the file, and how many are behind them; of one that is none of ours, those of its head.
+    fn bytes(&self, bytes_max: u64) -> io::Result<(Vec<u8>, u64)> {
         let mut file = RealDisk.open(&self.path)?;
+        let metadata = file.metadata()?;
         // To read a pipe would wait for ever.
-        if !file.metadata()?.is_file() {
+        if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no file"));
         }
         let mut bytes = Vec::new();
         file.by_ref().take(LEARNED_HEAD.len() as u64).read_to_end(&mut bytes)?;
         if bytes == LEARNED_HEAD {
-            file.read_to_end(&mut bytes)?;
+            file.take(bytes_max).read_to_end(&mut bytes)?;
         }
-        Ok(bytes)
+        let unread = metadata.len().saturating_sub(bytes.len() as u64);
+        Ok((bytes, unread))
     }
 
     /// Puts the file in the place of the one before.
@@ -121,4 +127,32 @@ fn append(control: &Control, from: u32, limit: usize, file: &mut Vec<u8>) -> Opt
     let (learned, next) = control.learned(from, limit);
     learned.iter().for_each(|learned| learned.append(file));
     next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Profile, read_learned};
+    use crate::strategy::{Memory, QUARTERS};
+
+    fn learned(number: u32) -> Learned {
+        let profile = Profile { weights: [1.0; QUARTERS], now: Some((3, 5.0)) };
+        Learned { number, version: 1, memory: Memory::default(), profile, curve: None }
+    }
+
+    #[test]
+    fn a_file_is_read_as_far_as_its_campaigns_can_reach() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let file = LearnedFile::of(folder.path());
+        let mut bytes = LEARNED_HEAD.to_vec();
+        (0..3).for_each(|number| learned(number).append(&mut bytes));
+        file.write(&bytes);
+        assert_eq!(file.read(3).len(), 3);
+        let longer = std::fs::OpenOptions::new().write(true).open(&file.path).expect("it was written");
+        longer.set_len(1 << 30).expect("a hole takes no room");
+        let (read, unread) = file.bytes(bytes.len() as u64).expect("it is a file");
+        assert!(read.len() < 2 * bytes.len() && unread > 1 << 29, "{} bytes, and {unread} unread", read.len());
+        assert_eq!(file.read(3).len(), 3, "what is behind them is no loss");
+        assert!(read_learned(&read).is_some_and(|(learned, _)| learned.len() == 3));
+    }
 }

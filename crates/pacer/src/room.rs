@@ -333,7 +333,8 @@ async fn keep<S, B, T>(
                  {first:?}: they were made with other ones, and bid on; end them, or set the prefixes as they were"
             );
         }
-        file.read().into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
+        let campaigns = keeper.control().borrow().campaigns();
+        file.read(campaigns).into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
         is_recovered.set(true);
         let rounds = async {
             let mut tick = every(ROUND);

@@ -140,7 +140,8 @@ fn a_wrong_token_and_an_account_that_is_not_there_are_said() {
     wait_for("the log says who is not let in", || {
         let has_none = no_bid(&mut http, number) == "no_lease";
         let log = wrong.log();
-        (has_none && log.contains("which has the ledger") && log.contains("token")).then_some(())
+        let said = ["which has the ledger", "A server shows the token of a [[service]] there: `token` or `token_file`"];
+        (has_none && said.iter().all(|said| log.contains(said))).then_some(())
     });
     wait_for("the campaign says so, too", || (stopped(&mut http) == "unavailable").then_some(()));
     assert_eq!(said(http.get("/v1/accounts/campaign:shoes")), "404 account_not_found");
