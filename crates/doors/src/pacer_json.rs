@@ -302,6 +302,8 @@ pub struct PaceBody {
     /// micros: it is not bid with. For some milliseconds that is every lease's; longer, the ledger refuses, and the log
     /// says why.
     unsettled_micros: u64,
+    /// What was spent of leases whose holds the ledger does not have any more, in micros: it is owed.
+    unpaid_micros: u64,
     /// Why no money is leased at present: `budget_used`, `day_used`, `insufficient_funds` …; absent if it is, and when
     /// nobody asks for the campaign and it has no lease, unless its budget is spent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -322,6 +324,7 @@ impl From<&Live> for PaceBody {
             bids: live.bids,
             no_bids: reasons.map(|(why, count)| (why.name(), count)).collect(),
             unsettled_micros: live.unsettled.0,
+            unpaid_micros: live.unpaid.0,
             stopped: live.stopped.map(Stopped::name),
         }
     }

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use tidegate_machines::TimeMs;
+use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
@@ -37,7 +37,7 @@ use crate::units::BudgetMicros;
 
 pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
-pub use leases::{Money, Settlement, lease_of};
+pub use leases::{Money, Outstanding, Settlement, UnknownHolds, lease_of};
 pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Hold, Known, Leases, Stage};
@@ -97,6 +97,8 @@ pub struct Control {
     short: HashMap<Box<str>, TimeMs>,
     /// Those for whose accounts nobody has looked for money of unknown leases yet.
     unlooked: BTreeSet<u32>,
+    /// How many leases each shard had opened when this process began.
+    opened_before: BTreeMap<ShardIndex, u64>,
     /// For each worker.
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
@@ -122,6 +124,7 @@ impl Control {
             leases: Leases::default(),
             short: HashMap::new(),
             unlooked: BTreeSet::new(),
+            opened_before: BTreeMap::new(),
             updates,
             ended: BTreeSet::new(),
             counts: Counts::default(),
@@ -242,7 +245,7 @@ impl Control {
             if !tracked.is_active(now) {
                 tracked.rest();
                 // What the ledger does not settle is shown.
-                if unsettled.get(&campaign).is_none_or(|held| *held == BudgetMicros::ZERO) {
+                if unsettled.get(&campaign).is_none_or(|of_it| *of_it == Outstanding::default()) {
                     at_rest.insert(campaign);
                 }
             }
@@ -302,7 +305,7 @@ impl Control {
 
     /// What the ledger may hold of closed leases.
     pub fn unsettled(&self) -> BudgetMicros {
-        self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, held| sum + held)
+        self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, of_it| sum + of_it.held)
     }
 
     /// Campaigns for which requests come, or that have leases, and which day it is there.
@@ -334,8 +337,8 @@ impl Control {
         let (unsettled, unshown) = (self.leases.unsettled(), std::mem::take(&mut self.unshown));
         let changed = self.busy.union(&unshown);
         let live = |number: &u32| {
-            let held = unsettled.get(number).copied().unwrap_or_default();
-            Some((*number, self.campaigns.get(number)?.live(held)))
+            let outstanding = unsettled.get(number).copied().unwrap_or_default();
+            Some((*number, self.campaigns.get(number)?.live(outstanding)))
         };
         changed.filter_map(live).collect()
     }
@@ -363,7 +366,7 @@ impl Control {
         let (mut all, of) = (Vec::new(), std::mem::take(&mut self.to_lease));
         let unsettled = self.leases.unsettled();
         each_of(&mut self.campaigns, &of, |number, tracked| {
-            let unsettled = unsettled.get(&number).copied().unwrap_or_default();
+            let unsettled = unsettled.get(&number).copied().unwrap_or_default().held;
             all.extend(tracked.wanted(self.settings, unsettled, now));
         });
         all

@@ -21,7 +21,7 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 
 use crate::bidder::{Report, Update};
-use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped};
+use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped, UnknownHolds};
 use crate::decisions::DecisionWriter;
 use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
@@ -125,6 +125,8 @@ pub struct Keeper<S, B, T> {
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
     unsettled: Cell<Unsettled>,
+    /// It holds money for leases that are settled here.
+    is_ledger_older: Cell<bool>,
     /// Leases of which the ledger was told another amount before.
     paid_otherwise: Cell<u64>,
     stopped: Cell<ByStopped>,
@@ -153,6 +155,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             told: RefCell::default(),
             ledger_away: Cell::new(false),
             unsettled: Cell::default(),
+            is_ledger_older: Cell::new(false),
             paid_otherwise: Cell::new(0),
             stopped: Cell::default(),
             record: None,
@@ -173,6 +176,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// Whether the ledger did not answer when it was asked to hold money last.
     pub fn is_ledger_away(&self) -> bool {
         self.ledger_away.get()
+    }
+
+    /// Whether the ledger held money for leases that were settled here, when this process looked.
+    pub fn is_ledger_older(&self) -> bool {
+        self.is_ledger_older.get()
     }
 
     /// What the ledger did not settle.
@@ -210,7 +218,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let mut after = LeaseId::new(shard, 0);
         loop {
             let command = Command::Leases { after, limit: LEASES_AT_ONCE };
-            let Outcome::Leases(leases) = self.shards.ask(shard, command).await? else { unreachable!("of leases") };
+            let answer = self.shards.ask(shard, command).await?;
+            let Outcome::Leases { leases, opened } = answer else { unreachable!("of leases") };
+            self.control.borrow_mut().had_opened(shard, opened);
             let Some(last) = leases.last() else { return Ok(()) };
             after = last.id;
             let mut control = self.control.borrow_mut();
@@ -219,8 +229,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     /// Gives back what the ledger holds for leases that nobody knows of: its log has more than that of the campaigns,
-    /// behind a restore for instance. Each account is looked at once, when a campaign of it is learned; one of which
-    /// the ledger does not say it is looked at again in the next call. It may go on beside all else.
+    /// behind a restore for instance. Where it has less, what is held stays held. Each account is looked at once, when
+    /// a campaign of it is learned; one of which the ledger does not say it is looked at again in the next call. It may
+    /// go on beside all else.
     pub async fn give_back_unknown(&self) {
         let unlooked = self.control.borrow().unlooked();
         for (account, campaigns) in unlooked {
@@ -236,9 +247,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     async fn give_back_unknown_of(&self, account: &str) -> Result<(), String> {
         let held = self.treasury.held_of(account).await?;
-        let unknown = self.control.borrow().unknown(held);
-        let Some(first) = unknown.first() else { return Ok(()) };
-        for unknown in unknown.chunks(LEASES_AT_ONCE) {
+        let UnknownHolds { of_other_log, forgotten } = self.control.borrow().unknown(held);
+        self.tell_forgotten(account, &forgotten);
+        let Some(first) = of_other_log.first() else { return Ok(()) };
+        for unknown in of_other_log.chunks(LEASES_AT_ONCE) {
             let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
             for settled in self.treasury.settle(unknown.iter().map(settlement).collect()).await {
                 if let Settled::Unknown(why) | Settled::Refused(why) = settled {
@@ -246,12 +258,26 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 }
             }
         }
-        let amount = unknown.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount);
-        let (leases, opened) = (unknown.len(), first.opened);
+        let (leases, opened, amount) = (of_other_log.len(), first.opened, sum(&of_other_log));
         let what = format!("the ledger held {amount} of {account} for {leases} leases that nobody knows of");
         let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
         self.tell(&format!("{what}: it is given back"), &why);
         Ok(())
+    }
+
+    /// Says what the ledger holds for leases that are settled here. What was won of them nobody knows any more, so an
+    /// operator must look: given back, it could be spent again.
+    fn tell_forgotten(&self, account: &str, forgotten: &[Money]) {
+        let Some(first) = forgotten.first() else { return };
+        self.is_ledger_older.set(true);
+        let (leases, opened, amount) = (forgotten.len(), first.opened.0, sum(forgotten));
+        let what = format!("the ledger holds {amount} of {account} for {leases} leases that are settled here");
+        let why = format!(
+            "the ledger is older than the log of campaigns, so that what was won of them is not paid there; the first \
+             of them was opened at {opened}. They stay held: GET /v1/accounts/{account}/holds lists them. Put back the \
+             right ledger, or post to each what is owed, and void the others"
+        );
+        self.tell(&what, &why);
     }
 
     /// Tells bidders what has changed, and hears from them.
@@ -519,6 +545,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
         }
     }
+}
+
+fn sum(money: &[Money]) -> BudgetMicros {
+    money.iter().fold(BudgetMicros::ZERO, |sum, money| sum + money.amount)
 }
 
 /// The money of the campaign that has a lease.

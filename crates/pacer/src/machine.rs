@@ -507,7 +507,8 @@ impl Machine for Campaigns {
             }
             Command::Leases { after, limit } => {
                 let behind = self.leases.behind(*after).take(*limit);
-                Decision::Answer(Outcome::Leases(behind.map(|(id, lease)| lease.view(*id)).collect()))
+                let leases = behind.map(|(id, lease)| lease.view(*id)).collect();
+                Decision::Answer(Outcome::Leases { leases, opened: self.opened })
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::decisions::{DecisionLog, DecisionWriter, Files, open_writer};
 use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
 use crate::frequency::FrequencyTable;
-use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury};
+use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury, Unsettled};
 use crate::learned_file::{self, LearnedFile};
 use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
@@ -302,8 +302,13 @@ where
 
 /// What health answers say of it.
 fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Option<&'static str> {
-    let does_refuse = keeper.unsettled().refused > 0;
-    keeper.is_ledger_away().then_some("ledger_away").or(does_refuse.then_some("ledger_refuses"))
+    let Unsettled { refused, owed, .. } = keeper.unsettled();
+    match keeper.is_ledger_away() {
+        true => Some("ledger_away"),
+        false if refused > 0 => Some("ledger_refuses"),
+        false if keeper.is_ledger_older() => Some("ledger_older"),
+        false => (owed > 0).then_some("unpaid"),
+    }
 }
 
 /// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are

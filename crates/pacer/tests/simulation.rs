@@ -291,6 +291,8 @@ struct Told {
     restores: u64,
     /// Bids whose lease a restore has taken back.
     foreign: u64,
+    /// Restores behind which money stays held until an operator gives it back.
+    kept: u64,
 }
 
 impl Sum for Told {
@@ -306,6 +308,7 @@ impl Sum for Told {
             kills: sum.kills + told.kills,
             restores: sum.restores + told.restores,
             foreign: sum.foreign + told.foreign,
+            kept: sum.kept + told.kept,
         })
     }
 }
@@ -343,6 +346,10 @@ struct Node {
     backup: Option<Backup>,
     /// Which of the holds that the ledger has settled it settled between a backup and its restore.
     taken_back: Range<usize>,
+    /// Nobody has looked yet for money that the ledger holds beside the restored log.
+    is_unlooked: bool,
+    /// A process ended before it had looked: the next one cannot always tell which of the logs is older.
+    may_keep: bool,
     /// What wins of each have cost that were answered as taken.
     paid: [u64; CAMPAIGNS],
     made: Vec<Made>,
@@ -379,6 +386,7 @@ impl Node {
         let (versions, paid, made, told) = ([1; CAMPAIGNS], [0; CAMPAIGNS], Vec::new(), Told::default());
         let has_wrong_clocks = mixed(seed ^ 2).is_multiple_of(4);
         let (held_bounds, beside, backup, taken_back) = (bounds, [0; CAMPAIGNS], None, 0..0);
+        let (is_unlooked, may_keep) = (false, false);
         Node {
             world,
             keeper,
@@ -391,6 +399,8 @@ impl Node {
             has_wrong_clocks,
             backup,
             taken_back,
+            is_unlooked,
+            may_keep,
             paid,
             made,
             told,
@@ -425,9 +435,14 @@ impl Node {
         run(self.keeper.round());
         run(self.keeper.move_money());
         if chance.in_100(30) {
-            look_for_unknown(&self.keeper);
+            self.look();
         }
         self.check(settled)
+    }
+
+    fn look(&mut self) {
+        look_for_unknown(&self.keeper);
+        self.is_unlooked &= !self.keeper.control().borrow().unlooked().is_empty();
     }
 
     fn pass(&self, ms: u64) {
@@ -507,7 +522,7 @@ impl Node {
     /// All leases of a shard.
     fn leases(&self, shard: ShardIndex) -> Vec<LeaseView> {
         match self.world.decide(shard, &Command::Leases { after: LeaseId::new(shard, 0), limit: usize::MAX }) {
-            Outcome::Leases(leases) => leases,
+            Outcome::Leases { leases, .. } => leases,
             other => panic!("of leases: {other:?}"),
         }
     }
@@ -515,6 +530,7 @@ impl Node {
     /// Bids that were made stay made; what the keeper and the bidders knew is gone.
     fn kill(&mut self) {
         self.told.kills += 1;
+        self.may_keep |= self.is_unlooked;
         if self.has_wrong_clocks {
             self.world.ahead.set(self.world.chance.below(100_000));
         }
@@ -542,6 +558,7 @@ impl Node {
     /// The node goes on with the records of a backup. The ledger has all.
     fn restore(&mut self, backup: &Backup) {
         self.told.restores += 1;
+        self.may_keep |= self.is_unlooked;
         for (shard, (state, log)) in (0..).zip(self.world.shards.borrow_mut().iter_mut()) {
             log.truncate(backup.records[usize::from(shard)]);
             *state = replayed(shard, log).expect("they were written");
@@ -575,7 +592,7 @@ impl Node {
         self.taken_back = backup.settled..bank.settled().len();
         drop(bank);
         (self.versions, self.bounds) = (backup.versions, backup.bounds);
-        (self.held_bounds, self.paid) = (backup.held_bounds, backup.paid);
+        (self.held_bounds, self.paid, self.is_unlooked) = (backup.held_bounds, backup.paid, true);
         self.keeper = start(&self.world);
     }
 
@@ -626,8 +643,13 @@ impl Node {
             self.pass(1_000);
             run(self.keeper.round());
             run(self.keeper.move_money());
+            self.look();
         }
-        look_for_unknown(&self.keeper);
+        if self.may_keep && self.keeper.is_ledger_older() {
+            // An operator reads the log.
+            self.world.bank.borrow_mut().void_all(self.world.node);
+            self.told.kept += 1;
+        }
         for (campaign, number) in self.numbers.iter().enumerate() {
             let exposed = self.world.spending(*number).exposed;
             if exposed > BudgetMicros::ZERO {
@@ -729,6 +751,7 @@ fn simulate_all(nodes: usize, seeds: Range<u64>) {
     assert!(all.lost > 100 * floor && all.early > floor, "losses return money before its time: {all:?}");
     assert!(all.contrary > floor, "bids are said to be won and lost: {all:?}");
     assert!(all.restores > floor / 2 && all.foreign > floor / 10, "what backups have is restored: {all:?}");
+    assert!(all.kept * 4 < all.restores, "mostly, it is known which log is older: {all:?}");
     assert!(all.late > floor && all.duplicate > floor && all.kills > floor, "faults come about: {all:?}");
 }
 

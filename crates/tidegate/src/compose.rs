@@ -27,6 +27,7 @@ use tidegate_journal::JournalError;
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::disk::owner::cause_words;
+use tidegate_journal::key::KEY_FILE;
 use tidegate_journal::witness::check_folder_of_new;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind, ShownCollector};
@@ -123,6 +124,7 @@ pub fn start<P: Parcels>(
     {
         check_folder_of_new(&RealDisk, folder, &config.data.dir).map_err(|error| anyhow!("data.witness: {error}"))?;
     }
+    let had_key = config.data.dir.join(KEY_FILE).exists();
     let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0).map_err(|error| match error {
         missing @ JournalError::Damaged { .. } => {
             let data = config.data.dir.display();
@@ -132,6 +134,13 @@ pub fn start<P: Parcels>(
         other => other.into(),
     })?;
     let data = config.data.dir.display();
+    if !had_key && !directory.is_new() {
+        tracing::warn!(
+            "there was no file KEY in {data}: a new one is made. Tokens of bids and cursors of lists that were given \
+             out are no good any more, and money that [pacing.ledger] holds is not found. If there is a copy of the \
+             file, stop, put it back, and start again"
+        );
+    }
     if directory.is_new() {
         tracing::warn!(
             "a NEW, empty data directory was made: {data}. If a ledger should be there, stop: is its disk mounted, and \

@@ -9,10 +9,11 @@
 //! A lease whose bids are all known gives its money back at once. It is remembered until the deadline of its last bid
 //! all the same: until then, a notice that comes again is told what it was told before.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
-use tidegate_machines::TimeMs;
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
@@ -127,16 +128,18 @@ impl Leases {
         assert!(was_there, "a lease is in one stage");
     }
 
-    /// What the ledger may hold of closed leases, by campaign. There are none while the ledger takes what it is told.
-    pub fn unsettled(&self) -> BTreeMap<u32, BudgetMicros> {
-        let mut all: BTreeMap<u32, BudgetMicros> = BTreeMap::new();
+    /// What is open with the ledger of closed leases, by campaign. There are none while the ledger takes what it is
+    /// told.
+    pub fn unsettled(&self) -> BTreeMap<u32, Outstanding> {
+        let mut all: BTreeMap<u32, Outstanding> = BTreeMap::new();
         if is_planted(Bug::UnsettledLeased) {
             return all;
         }
         for lease in &self.closing {
             let Known { campaign, stage, .. } = self.all[lease];
-            if let Stage::Closing { held, .. } = stage {
-                *all.entry(campaign).or_default() += held;
+            if let Stage::Closing { outstanding: Outstanding { held, owed }, .. } = stage {
+                let of_it = all.entry(campaign).or_default();
+                (of_it.held, of_it.owed) = (of_it.held + held, of_it.owed + owed);
             }
         }
         all
@@ -157,9 +160,8 @@ pub(super) enum Stage {
     Granted,
     /// Nothing more is bid; wins count until then.
     Retired { until: TimeMs },
-    /// No win counts any more. The ledger is to be told, and may hold so much that was not spent; notices may come
-    /// again until then.
-    Closing { until: TimeMs, held: BudgetMicros },
+    /// No win counts any more. The ledger is to be told; notices may come again until then.
+    Closing { until: TimeMs, outstanding: Outstanding },
     /// The ledger was told. Notices may come again until then.
     Paid { until: TimeMs },
 }
@@ -172,6 +174,24 @@ impl Stage {
             Stage::Retired { until } | Stage::Closing { until, .. } | Stage::Paid { until } => until,
         }
     }
+}
+
+/// Money that the ledger holds for leases that nobody knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownHolds {
+    /// This log has never opened these: it is older than the ledger.
+    pub of_other_log: Vec<Money>,
+    /// These it may have opened, and settled: the ledger is the older one.
+    pub forgotten: Vec<Money>,
+}
+
+/// What is open with the ledger of leases that are closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outstanding {
+    /// So much it may hold that was not spent.
+    pub held: BudgetMicros,
+    /// So much was spent of holds that it does not have any more, and is not paid.
+    pub owed: BudgetMicros,
 }
 
 /// Those of an ULID.
@@ -228,7 +248,8 @@ impl Control {
         }
         let until = TimeMs(now.min(lease.life.until).0 + self.settings.win_deadline_ms);
         let held = lease.amount - lease.spent;
-        let stage = if lease.is_closed { Stage::Closing { until, held } } else { Stage::Retired { until } };
+        let outstanding = Outstanding { held, owed: BudgetMicros::ZERO };
+        let stage = if lease.is_closed { Stage::Closing { until, outstanding } } else { Stage::Retired { until } };
         let (campaign, amount, life) = (lease.campaign, lease.amount, lease.life);
         if lease.is_closed {
             self.busy.insert(campaign);
@@ -351,7 +372,8 @@ impl Control {
             let known = *self.leases.get(*lease).expect("a lease is known until it is settled");
             if let Known { stage: Stage::Retired { until }, campaign, amount, hold, .. } = known {
                 let held = if hold == Hold::Refused { BudgetMicros::ZERO } else { amount };
-                self.leases.set(*lease, Stage::Closing { until, held });
+                let outstanding = Outstanding { held, owed: BudgetMicros::ZERO };
+                self.leases.set(*lease, Stage::Closing { until, outstanding });
                 self.busy.insert(campaign);
             }
         }
@@ -362,8 +384,12 @@ impl Control {
         for lease in leases {
             let known = self.leases.get(lease.id).expect("a lease is known until it is settled");
             // What was given back does not come back.
-            if !matches!(known.stage, Stage::Closing { held: BudgetMicros::ZERO, .. }) {
-                self.still_held(lease.id, lease.amount - lease.spent);
+            let before = match known.stage {
+                Stage::Closing { outstanding, .. } => outstanding,
+                _ => Outstanding { held: lease.amount, owed: BudgetMicros::ZERO },
+            };
+            if before.held > BudgetMicros::ZERO {
+                self.is_outstanding(lease.id, Outstanding { held: lease.amount - lease.spent, ..before });
             }
         }
     }
@@ -389,14 +415,16 @@ impl Control {
         tracked.map_or("", |tracked| &tracked.view.id)
     }
 
-    /// The ledger holds nothing of a closed lease, and does not take what was spent of it.
-    pub fn not_settled(&mut self, lease: LeaseId) {
-        self.still_held(lease, BudgetMicros::ZERO);
+    /// The ledger has no hold of a closed lease, and does not take what was spent of it. One whose hold nobody has seen
+    /// may be held under an id of another configuration.
+    pub fn not_paid(&mut self, Settlement { money, spent }: &Settlement, is_free: bool) {
+        let held = if is_free { BudgetMicros::ZERO } else { money.amount - *spent };
+        self.is_outstanding(money.lease, Outstanding { held, owed: *spent });
     }
 
-    fn still_held(&mut self, lease: LeaseId, held: BudgetMicros) {
+    fn is_outstanding(&mut self, lease: LeaseId, outstanding: Outstanding) {
         let until = self.leases.get(lease).expect("a lease is known until it is settled").stage.until();
-        self.leases.set(lease, Stage::Closing { until, held });
+        self.leases.set(lease, Stage::Closing { until, outstanding });
     }
 
     /// Leases that are closed and not settled: their closing is asked for again, for what was spent of them.
@@ -436,12 +464,32 @@ impl Control {
         self.leases.all.len()
     }
 
-    /// Of an account of which the ledger holds money for these leases, those that nobody knows: the log of campaigns is
-    /// older than the ledger. A lease that is opened now is known before its money is held.
-    pub fn unknown(&self, held: Vec<Money>) -> Vec<Money> {
+    /// So many leases a shard had opened when this process began.
+    pub fn had_opened(&mut self, shard: ShardIndex, opened: u64) {
+        self.opened_before.entry(shard).or_insert(opened);
+    }
+
+    /// Of an account of which the ledger holds money for these leases, those that nobody knows. A lease that is opened
+    /// now is known before its money is held.
+    pub fn unknown(&self, held: Vec<Money>) -> UnknownHolds {
         let is_known =
             |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.life.opened == money.opened);
-        held.into_iter().filter(|money| !is_known(money)).collect()
+        let unknown = held.into_iter().filter(|money| !is_known(money));
+        let (forgotten, of_other_log) = unknown.partition(|money| self.may_have_forgotten(money));
+        UnknownHolds { of_other_log, forgotten }
+    }
+
+    /// Whether a lease may have been opened by this log, which has forgotten it since. Numbers are given in the order
+    /// of time; behind a restore they are given again, later.
+    fn may_have_forgotten(&self, Money { lease, opened, .. }: &Money) -> bool {
+        let was_opened = self.opened_before.get(&lease.shard()).is_some_and(|before| lease.counter() <= *before);
+        let known = self.leases.all.iter().filter(|(id, _)| id.shard() == lease.shard());
+        was_opened
+            && known.map(|(id, known)| (id, known.life.opened)).all(|(id, at)| match id.cmp(lease) {
+                Ordering::Less => at <= *opened,
+                Ordering::Equal => false,
+                Ordering::Greater => at >= *opened,
+            })
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {

@@ -253,7 +253,12 @@ fn what_the_ledger_does_not_settle_is_shown_of_its_campaign_also_when_nobody_ask
     let shown = |control: &mut Control| control.live().into_iter().map(|(_, live)| live.unsettled).collect::<Vec<_>>();
     assert_eq!(shown(&mut control), [opened.amount]);
     assert!(control.was_held(opened.id));
-    control.not_settled(opened.id);
+    let settlement = control.settlement(&LeaseView { spent: BudgetMicros(30), ..opened }).expect("it is known");
+    control.not_paid(&settlement, false);
+    assert_eq!(shown(&mut control), [opened.amount - BudgetMicros(30)], "it may be held under another id");
+    control.not_paid(&settlement, true);
+    let owed = |control: &mut Control| control.live().into_iter().map(|(_, live)| live.unpaid).collect::<Vec<_>>();
+    assert_eq!(owed(&mut control), [BudgetMicros(30)]);
     assert_eq!(shown(&mut control), [BudgetMicros::ZERO], "a hold that is not there holds nothing");
     control.settled(&[opened.id]);
     (0..20).for_each(|round| control.pace(at(70_000 + round)));
@@ -560,7 +565,8 @@ fn money_of_a_lease_that_the_ledger_does_not_settle_is_not_leased_again() {
     control.paid(&[LeaseId::new(ShardIndex(0), 2)]);
     assert_eq!(unsettled(&mut control, at(800)), Some(first.amount - BudgetMicros(150)), "the rest is held");
     control.not_opened(1, 7, at(800));
-    control.not_settled(first.id);
+    let settlement = control.settlement(&first).expect("it is known");
+    control.not_paid(&settlement, true);
     assert_eq!(control.closing(), [first.id], "it is asked for again");
     assert_eq!(unsettled(&mut control, at(1_200)), Some(BudgetMicros::ZERO), "its hold was given back");
     control.closed(&[first]);
@@ -581,8 +587,28 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
         assert_eq!(lease_of(other), None, "{other}");
     }
     assert_eq!(lease_of("8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), None, "it has more than 128 bits");
-    let of_another_log = Money { opened: at(21), ..settlement.money.clone() };
-    assert_eq!(control.unknown(vec![settlement.money, of_another_log.clone()]), [of_another_log]);
+    let of_other_log = vec![Money { opened: at(21), ..settlement.money.clone() }];
+    let unknown = control.unknown([vec![settlement.money], of_other_log.clone()].concat());
+    assert_eq!(unknown, UnknownHolds { of_other_log, ..UnknownHolds::default() });
+}
+
+#[test]
+fn money_of_leases_that_the_log_has_opened_and_forgotten_is_told_from_that_of_another_log() {
+    let mut control = control(10_000);
+    control.had_opened(ShardIndex(0), 20);
+    control.had_opened(ShardIndex(0), 900);
+    let known = |counter, opened| LeaseView { life: Life::of(opened, 10_000), ..lease(counter, 10) };
+    [known(12, at(40)), known(15, at(60))].iter().for_each(|lease| control.recover(lease, at(100)));
+    let money = |counter, opened: TimeMs| {
+        let (account, spend, amount) = ("campaign:shoes".into(), "spend:shoes".into(), BudgetMicros(10));
+        Money { lease: LeaseId::new(ShardIndex(0), counter), opened, account, spend, amount }
+    };
+    let forgotten = vec![money(3, at(20)), money(12, at(40)), money(13, at(40)), money(20, at(70))];
+    let of_other_log = vec![money(21, at(20)), money(13, at(30)), money(13, at(70)), money(15, at(61))];
+    let UnknownHolds { of_other_log: other, forgotten: found } =
+        control.unknown([&forgotten[..], &of_other_log[..]].concat());
+    assert_eq!(found, [&forgotten[..1], &forgotten[2..]].concat(), "one of them is known");
+    assert_eq!(other, of_other_log);
 }
 
 #[test]

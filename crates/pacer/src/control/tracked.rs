@@ -7,7 +7,7 @@ use tidegate_machines::TimeMs;
 
 use super::ControlSettings;
 use super::curve::{DayCurve, Planned};
-use super::leases::Known;
+use super::leases::{Known, Outstanding};
 use super::pace::{DayProfile, Rates};
 use crate::bidder::{NoBid, Used};
 use crate::limits::LEASE_LIFE_MS_MAX;
@@ -130,6 +130,8 @@ pub struct Live {
     pub spending: Spending,
     /// What the ledger may hold of its leases that are over, and that it did not settle yet.
     pub unsettled: BudgetMicros,
+    /// What was spent of leases whose holds the ledger does not have any more: it is owed.
+    pub unpaid: BudgetMicros,
     /// Why no money is leased.
     pub stopped: Option<Stopped>,
     /// By which curve it is to be spent; `None` outside of its flights.
@@ -440,8 +442,8 @@ impl Tracked {
         self.refused.map(|(why, _)| why)
     }
 
-    /// How it is, where the ledger may hold so much of leases that are over.
-    pub fn live(&self, unsettled: BudgetMicros) -> Live {
+    /// How it is, where so much is open with the ledger of leases that are over.
+    pub fn live(&self, Outstanding { held, owed }: Outstanding) -> Live {
         Live {
             share: self.share,
             shade: self.shade,
@@ -452,7 +454,8 @@ impl Tracked {
             bids: self.bids,
             no_bids: self.no_bids,
             spending: self.view.spending,
-            unsettled,
+            unsettled: held,
+            unpaid: owed,
             stopped: self.stopped(),
             plan: self.plan.clone(),
             curve: self.curve.clone(),

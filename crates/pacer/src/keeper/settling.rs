@@ -21,6 +21,8 @@ pub struct Unsettled {
     pub held: BudgetMicros,
     /// Of how many the ledger holds money, and refuses to move what was spent, or to give it back.
     pub refused: u64,
+    /// Of how many the ledger has no hold any more, so that what was spent is owed.
+    pub owed: u64,
     /// Of how many it is not known, because the shard or the ledger has not answered.
     unknown: u64,
 }
@@ -35,6 +37,7 @@ impl Unsettled {
             unpaid: self.unpaid.max(before.unpaid),
             spent: self.spent.max(before.spent),
             refused: self.refused.max(before.refused),
+            owed: self.owed.max(before.owed),
             ..self
         }
     }
@@ -113,12 +116,13 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let settlements: Vec<Settlement> =
             held.into_iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
-        for (Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
+        for (settlement @ Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
             let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
             if *spent > BudgetMicros::ZERO && !is_settled {
                 (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
             }
             unsettled.refused += u64::from(matches!(settled, Settled::Refused(_)));
+            unsettled.owed += u64::from(matches!(settled, Settled::NotHeld(_) | Settled::NotFound(_)));
             unsettled.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
@@ -139,16 +143,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 Settled::Refused(why) => self.tell_unsettled(money, *spent, "which it still holds", &why),
                 Settled::NotHeld(why) => {
                     self.tell_unsettled(money, *spent, "of which it holds nothing", &why);
-                    self.control.borrow_mut().not_settled(money.lease);
+                    self.control.borrow_mut().not_paid(settlement, true);
                 }
                 Settled::NotFound(why) => {
                     let backup = "of which it finds no hold: it is of an older backup, or another ledger than before";
                     self.tell_unsettled(money, *spent, backup, &why);
-                    // One whose hold nobody has seen may be held under an id of another configuration.
                     let mut control = self.control.borrow_mut();
-                    if control.was_held(money.lease) {
-                        control.not_settled(money.lease);
-                    }
+                    let is_free = control.was_held(money.lease);
+                    control.not_paid(settlement, is_free);
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),

@@ -168,7 +168,12 @@ pub enum Outcome {
     /// To a question for spending: of those that there are.
     Spending(Vec<(u32, Spending)>),
     /// To a question for leases.
-    Leases(Vec<LeaseView>),
+    Leases {
+        /// They.
+        leases: Vec<LeaseView>,
+        /// How many the shard has opened, ever: the number of the newest one.
+        opened: u64,
+    },
     /// It is not done.
     Refused(Refusal),
 }

@@ -320,7 +320,7 @@ fn leases_of_before_have_the_time_of_their_record() {
     let at = Place { position: RecordPosition(9), sequence: RecordSequence(9) };
     assert_eq!(driven.state.apply_checked(&event, at), Ok(()));
     let command = Command::Leases { after: LeaseId::new(ShardIndex(1), 0), limit: 9 };
-    let Outcome::Leases(leases) = driven.ask(command) else { panic!("of leases") };
+    let Outcome::Leases { leases, .. } = driven.ask(command) else { panic!("of leases") };
     assert_eq!(leases[0].life, Life::of(TimeMs(20), LEASE_LIFE_MS_MAX));
 
     let mut snapshot = Vec::new();

@@ -89,6 +89,11 @@ impl Bank {
         unknown.map(|money| money.amount.0).sum::<u64>() + of_it.map(|paid| paid.amount).sum::<u64>()
     }
 
+    /// Gives back what a node's holds have.
+    pub fn void_all(&mut self, node: usize) {
+        self.holds.retain(|_, hold| hold.node != node);
+    }
+
     /// From now on, it settles nothing, or everything again.
     pub fn refuse(&mut self, refuses: bool) {
         self.refuses = refuses;

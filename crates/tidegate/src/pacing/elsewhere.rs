@@ -12,7 +12,7 @@ use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
 use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
 use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
 
-use super::money::{Decided, HOLD_MS, HoldOf, Ledger, OpenHold, Refused};
+use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
 
 config! {
     /// `[pacing.ledger]`.
@@ -36,6 +36,9 @@ config! {
     }
 }
 
+/// How long the other server keeps what is held for a lease. A lease is settled when its last bid's deadline has
+/// passed, also after a crash; this is for a pacer whose logs are lost for good.
+const HOLD_MS: u64 = 30 * 86_400_000;
 /// A lease lasts for about a second, so nobody waits long for another one.
 const TIMEOUTS: Timeouts =
     Timeouts { connect: Duration::from_secs(2), read: Duration::from_secs(5), write: Duration::from_secs(5) };

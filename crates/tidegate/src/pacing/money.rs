@@ -4,10 +4,6 @@ use tidegate_pacer::control::{Money, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
 
-/// How long the ledger keeps what is held for a lease. A lease is settled when its last bid's deadline has passed, also
-/// after a crash; this is for a pacer whose logs are lost for good.
-pub const HOLD_MS: u64 = 30 * 86_400_000;
-
 /// What a ledger says of one hold: nothing is wrong with it, now or when it was asked for before, or why it refuses.
 pub type Decided = Result<(), Refused>;
 

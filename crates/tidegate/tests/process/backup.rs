@@ -414,6 +414,7 @@ fn a_directory_whose_key_is_lost_is_not_served_with_its_snapshots() {
     assert!(refused.log.contains("no file KEY") && refused.log.contains("Put KEY back"), "{refused}");
     fs::rename(settings.data.join("snapshots"), folder.path().join("moved away")).expect("it has some");
     let server = Server::start(&settings);
+    server.says("there was no file KEY in");
     assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64);
     assert!(server.terminate().status.success());
 }

@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate_client::{CampaignPut, Client, ClientError};
 use tidegate_wire::mqtt::{ConnectOut, Version, encode_connect};
 
+use crate::clock::WallClock;
 use crate::http::Http;
+use crate::metrics::metric;
 use crate::pacing_client::refused;
 use crate::proxied::connack;
 use crate::services::{ok, over, said};
@@ -471,15 +473,75 @@ fn what_was_learned_of_a_day_survives_a_restart_and_a_kill_and_is_learned_anew_i
     assert!(server.terminate().status.success());
 }
 
+#[test]
+fn a_start_with_a_clock_that_is_months_ahead_pays_what_was_won() {
+    let folder = folder();
+    let mut settings = settings(folder.path());
+    let clock = WallClock::of(&mut settings);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, 700), "taken");
+    server.kill();
+    clock.set_ahead(300 * 86_400);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("it is paid", || (balance(&mut http, "campaign:shoes") == (FUNDS - 700, 0)).then_some(()));
+    assert_eq!(metric(&server, "tidegate_pacer_leases_unpaid"), 0);
+    assert!(server.terminate().status.success());
+}
+
+/// The folders of the logs of a family.
+fn logs_of(settings: &Settings, family: &'static str) -> impl Iterator<Item = PathBuf> + use<> {
+    let journal = std::fs::read_dir(settings.data.join("journal")).expect("there are logs").flatten();
+    journal.map(|log| log.path()).filter(move |log| log.display().to_string().contains(family))
+}
+
+/// As behind a loss of the ledger's end. What was won of a lease that is forgotten nobody knows: an operator must look.
+#[test]
+fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_is_said() {
+    let folder = folder();
+    let settings = settings(folder.path());
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    let held = balance(&mut http, "campaign:shoes").1;
+    assert!(held > 0);
+    server.kill();
+    let kept = folder.path().join("kept");
+    logs_of(&settings, "ledger").for_each(|log| copy(&log, &kept.join(log.file_name().expect("it has a name"))));
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    assert_eq!(win(&mut http, &offered, 700), "taken");
+    wait_for("it is paid, and the lease forgotten", || (campaign(&mut http, "shoes")["leases"] == 0).then_some(()));
+    assert_eq!(balance(&mut http, "campaign:shoes"), (FUNDS - 700, 0));
+    server.kill();
+    for log in logs_of(&settings, "ledger") {
+        std::fs::remove_dir_all(&log).expect("it is there");
+        copy(&kept.join(log.file_name().expect("it has a name")), &log);
+    }
+    ["ends", "witnessed"].iter().for_each(|witness| drop(std::fs::remove_dir_all(settings.data.join(witness))));
+    let server = Server::start(&settings);
+    server.says("the ledger is older than the log of campaigns");
+    let mut http = connect(&server);
+    wait_for("health says so, too", || {
+        (ok(http.get("/healthz"))["rooms"] == json!({"pacing": "ledger_older"})).then_some(())
+    });
+    assert_eq!(balance(&mut http, "campaign:shoes"), (FUNDS, held), "it stays held");
+    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 700);
+    assert!(server.terminate().status.success());
+}
+
 /// As behind a restore, whose ledger has a little more than its log of campaigns.
 #[test]
 fn money_that_is_held_for_leases_of_a_lost_log_is_given_back() {
     let folder = folder();
     let settings = settings(folder.path());
-    let logs = || {
-        let journal = std::fs::read_dir(settings.data.join("journal")).expect("there are logs").flatten();
-        journal.map(|log| log.path()).filter(|log| log.display().to_string().contains("campaigns"))
-    };
+    let logs = || logs_of(&settings, "campaigns");
     let server = Server::start(&settings);
     let mut http = connect(&server);
     fund(&mut http, "shoes", FUNDS);

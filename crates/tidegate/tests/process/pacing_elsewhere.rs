@@ -256,7 +256,9 @@ fn a_hold_that_the_ledger_does_not_know_any_more_is_not_counted_as_held() {
         let view = campaign(&mut http, "shoes");
         let gauges = ["unpaid", "leases_unpaid", "leases_unsettled"];
         let owed = gauges.map(|name| metric(&server, &format!("tidegate_pacer_{name}")));
-        (view["pace"]["unsettled_micros"] == 0 && owed == [PRICE, 1, 0]).then_some(())
+        let is_shown =
+            view["pace"]["unpaid_micros"] == PRICE && ok(http.get("/healthz"))["rooms"] == json!({"pacing": "unpaid"});
+        (view["pace"]["unsettled_micros"] == 0 && is_shown && owed == [PRICE, 1, 0]).then_some(())
     });
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }

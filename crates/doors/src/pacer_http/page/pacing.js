@@ -8,7 +8,7 @@ import { Refused, forget, get, keep, logIn, token } from "./session.js";
 
 const ROWS = 24, POLL_MS = 1000, RETRY_MS = 3000;
 const STOPPED = {
-  budget_used: "the budget is spent or reserved", day_used: "the day's cap is spent or reserved",
+  budget_used: "less than a bid is left of the budget", day_used: "less than a bid is left for the day",
   insufficient_funds: "its account has not enough money", ledger_refused: "the ledger refuses its account",
   leases_unreleased: "the ledger holds the rest until more of its bids are known, and settled there",
   leases_too_many: "too many leases are open", unavailable: "the shard does not answer",
