@@ -112,7 +112,7 @@ impl Change {
     fn put(caller: &Identity, id: Box<str>, body: PlanBody, rules: &PlanRules) -> Result<Change, Problem> {
         check_right(caller, Action::Write, &id)?;
         if body.has_version_zero() {
-            let detail = "version: expected 1 to 9223372036854775807; leave it out for the next one";
+            let detail = "version: expected 1 to 4611686018427387904; leave it out for the next one";
             return Err(Problem::new(PLAN_INVALID, detail).with("field", "version"));
         }
         let plan = Plan::from(body);

@@ -20,8 +20,8 @@ use openrtb::OpenRtbBody;
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanBody {
-    /// Of two plans, the one with the higher version is in force, in whatever order they come. Absent: one above that
-    /// of the plan in force.
+    /// Of two plans, the one with the higher version is in force, in whatever order they come; of one version, the one
+    /// whose JSON is later in order. Absent: one above that of the plan in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = u64, minimum = 1)]
     version: Option<u64>,

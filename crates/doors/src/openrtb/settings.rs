@@ -1,5 +1,7 @@
 //! How notices come back.
 
+use axum::http::uri::Authority;
+
 /// Bytes of the longest base of notice URLs.
 const BASE_BYTES_MAX: usize = 200;
 
@@ -27,7 +29,7 @@ impl OpenRtbSettings {
         let base = base.trim_end_matches('/');
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/[]%".contains(&byte);
         let host = ["https://", "http://"].into_iter().find_map(|scheme| base.strip_prefix(scheme));
-        let is_url = host.is_some_and(|host| !host.is_empty()) && base.bytes().all(is_plain);
+        let is_url = host.is_some_and(has_authority) && base.bytes().all(is_plain);
         if !base.is_empty() && (!is_url || base.len() > BASE_BYTES_MAX) {
             return Err(format!(
                 "expected the beginning of a URL of at most {BASE_BYTES_MAX} bytes, without user and query, such as \
@@ -36,6 +38,17 @@ impl OpenRtbSettings {
         }
         Ok(OpenRtbSettings { notice_base: base.into(), charge_on })
     }
+}
+
+/// Whether what is behind a scheme begins with a host, and a port if it says one.
+fn has_authority(rest: &str) -> bool {
+    let authority = rest.split('/').next().and_then(|authority| authority.parse::<Authority>().ok());
+    authority.is_some_and(|authority| match authority.as_str().strip_prefix(authority.host()) {
+        _ if authority.host().is_empty() => false,
+        Some("") => true,
+        Some(port) => port[1..].parse::<u16>().is_ok_and(|port| port > 0),
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -52,6 +65,11 @@ mod tests {
         for wrong in [
             "bids.example.com",
             "https://",
+            "https:///a",
+            "https://a:99999",
+            "https://a:0",
+            "https://a:b/c",
+            "https://:80",
             "https://user:password@a",
             "ftp://a",
             "https://a?b",

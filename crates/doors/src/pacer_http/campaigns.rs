@@ -175,7 +175,10 @@ pub async fn read_campaign(
 /// The money is that of `account`: the `pacing.account_prefix` and the campaign's id, or the id of another campaign
 /// that the caller may change as well; what is spent goes to `spend`, in the same way. Every worker bids by the new
 /// plan soon after the answer: within 20 to 45 ms unless the machine is busier than it can be. A plan whose version is
-/// not above that of the plan in force changes nothing: the same one is answered with 200, another one with 409.
+/// below that of the plan in force changes nothing: the same one is answered with 200, another one with 409. Of two
+/// plans of one version, the same one is in force in whatever order they come, by their JSON: the other one is answered
+/// with 409 if it comes second. Whoever must not replace what somebody else has put gives each change a version of its
+/// own.
 #[utoipa::path(
     put,
     path = "/v1/campaigns/{id}",

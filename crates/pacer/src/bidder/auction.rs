@@ -12,7 +12,7 @@ mod unfunded;
 
 use std::sync::Arc;
 
-use super::{BidRequest, Bidder, NoBid, Slot, mixed};
+use super::{BidRequest, Bidder, NoBid, Slot, decide, hash_of, mixed};
 use crate::limits::{CANDIDATES_MAX, CANDIDATES_OF_REQUEST_MAX};
 use crate::openrtb::{Buyer, CreativeSet, CurrencyCode, Fit, Impression, Index, Offering, Request};
 use crate::token::TOKEN_BYTES;
@@ -200,14 +200,16 @@ impl Bidder {
             slot.find_flight(Some(aim), now);
         }
         let Some(price) = slot.would_bid(campaign, id).filter(|_| slot.is_in_flight(now)) else {
+            let asked = BidRequest { id, campaign, ..BidRequest::default() };
             // Its strategy must know of what it does not bid on. A test is nothing that it could have bought.
-            if !request.is_test {
-                let why = self.bid(&BidRequest { id, campaign, ..BidRequest::default() }).err();
-                let why = why.expect("who would not bid does not bid");
-                told.no_bids[why as usize] += 1;
-                if why == NoBid::NoLease {
-                    self.unfunded.note(campaign, now);
-                }
+            let answer = match request.is_test {
+                true => decide(&slot.seen(now), Some(aim), &asked, hash_of(&asked), |_| true).map(drop),
+                false => self.bid(&asked).map(drop),
+            };
+            let why = answer.expect_err("who would not bid does not bid");
+            told.no_bids[why as usize] += 1;
+            if why == NoBid::NoLease && !request.is_test {
+                self.unfunded.note(campaign, now);
             }
             return None;
         };

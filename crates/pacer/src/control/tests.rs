@@ -209,6 +209,28 @@ fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_spen
 }
 
 #[test]
+fn money_that_is_refused_again_and_again_is_asked_for_less_often_until_there_is_some() {
+    let mut control = control(10_000_000);
+    let (mut asked, mut number) = (Vec::new(), 0);
+    let mut ask_for = |control: &mut Control, ms: std::ops::Range<u64>, available: u64| {
+        asked.clear();
+        for now in ms.step_by(50).map(at) {
+            turned_away(control, 0, 10, now);
+            for (worker, wanted) in control.wanted(now) {
+                number += 1;
+                let opened = lease(number, wanted.amount.0);
+                control.opened(worker, wanted, Ok(opened), now);
+                control.not_held(opened.id, Stopped::NoFunds, BudgetMicros(available), now);
+                asked.push(now.0 - NOW.0);
+            }
+        }
+        asked.clone()
+    };
+    assert_eq!(ask_for(&mut control, 1_000..8_000, 99), [1_000, 1_250, 1_750, 2_750, 4_750, 6_750]);
+    assert_eq!(ask_for(&mut control, 8_750..9_300, 100), [8_750, 9_000, 9_250], "there is enough for a bid");
+}
+
+#[test]
 fn a_ledger_that_does_not_answer_is_counted_once_also_when_nobody_asks() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));

@@ -25,6 +25,9 @@ const IDLE_LEASES: u64 = 2;
 const IDLE_GAPS: u64 = 2;
 /// After this, money is asked for again that was refused.
 const REFUSED_MS: u64 = 250;
+/// So often this is doubled, where the ledger refuses again and again: each time is records there and here, and whoever
+/// asks for many campaigns without money would have those of all others wait.
+const REFUSED_DOUBLINGS_MAX: u32 = 3;
 /// Longer without a request for it on a worker is a pause of the campaign there.
 const PAUSE_MS: u64 = 250;
 /// A lease has money for so many bids at least.
@@ -159,6 +162,8 @@ pub(super) struct Tracked {
     bids: u64,
     no_bids: [u64; NoBid::ALL.len()],
     refused: Option<(Stopped, TimeMs)>,
+    /// How often in a row the ledger has refused to hold even what one bid costs.
+    refusals: u32,
     /// What the account had when it was asked last, if that was too little.
     available: Option<BudgetMicros>,
 }
@@ -222,6 +227,7 @@ impl Tracked {
             bids: 0,
             no_bids: [0; NoBid::ALL.len()],
             refused: None,
+            refusals: 0,
             available: None,
         }
     }
@@ -237,7 +243,7 @@ impl Tracked {
         }
         self.view = view;
         // Decided anew at once.
-        (self.paced, self.refused) = (None, None);
+        (self.paced, self.refused, self.refusals) = (None, None, 0);
         self.is_stopped()
     }
 
@@ -319,7 +325,8 @@ impl Tracked {
         unsettled: BudgetMicros,
         now: TimeMs,
     ) -> Vec<(u16, LeaseWanted)> {
-        let is_refused = self.refused.is_some_and(|(_, at)| now.0 < at.0 + REFUSED_MS);
+        let wait_ms = REFUSED_MS << self.refusals.saturating_sub(1).min(REFUSED_DOUBLINGS_MAX);
+        let is_refused = self.refused.is_some_and(|(_, at)| now.0 < at.0 + wait_ms);
         let plan = &self.view.plan;
         if self.view.is_ended || plan.paused || is_refused || plan.flight_at(now).is_none() {
             return Vec::new();
@@ -398,7 +405,7 @@ impl Tracked {
         (on_worker.lease, on_worker.left, on_worker.amount) = (Some(lease), left + amount, amount);
         (on_worker.granted, on_worker.is_asked, on_worker.day) = (now, false, day);
         on_worker.life_ms = life.ms();
-        (self.refused, self.available) = (None, None);
+        (self.refused, self.refusals, self.available) = (None, 0, None);
     }
 
     /// What was asked for comes to nothing, and is asked for again when it is wanted.
@@ -417,6 +424,9 @@ impl Tracked {
         self.not_granted(worker);
         self.refused = Some((why, now));
         self.available = (why == Stopped::NoFunds).then_some(available);
+        let is_of_ledger = matches!(why, Stopped::NoFunds | Stopped::LedgerRefused);
+        let has_none = is_of_ledger && available.0 < u64::from(self.view.plan.price_micros.0);
+        self.refusals = if has_none { self.refusals.saturating_add(1) } else { 0 };
     }
 
     /// The ledger does not say whether it holds a lease. Whether that is new.
@@ -434,7 +444,7 @@ impl Tracked {
         let price = BudgetMicros(self.view.plan.price_micros.0.into());
         let is_spent = self.view.spending.spent + price > self.view.plan.budget_micros;
         self.refused = self.refused.filter(|(why, _)| is_spent && *why == Stopped::BudgetUsed);
-        self.available = None;
+        (self.refusals, self.available) = (0, None);
     }
 
     /// Why no money is leased.

@@ -8,8 +8,10 @@ use crate::{strategy, zone};
 /// The end of the year 9999, in ms: no time of a plan is after it.
 const TIME_MS_MAX: u64 = 253_402_300_799_999;
 
-/// A plan of a higher version can always be put behind one that was taken.
+/// No plan has a higher version.
 pub(crate) const VERSION_MAX: u64 = i64::MAX as u64;
+/// Nobody puts one with a higher version, so that one without can always be put behind it.
+const VERSION_GIVEN_MAX: u64 = 1 << 62;
 
 /// What is wrong with a plan: the field, and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +43,8 @@ impl PlanRules {
                 return Err(Fault { field, why });
             }
         }
-        if plan.version > VERSION_MAX {
-            return fault("version", "expected at most 9223372036854775807");
+        if plan.version > VERSION_GIVEN_MAX {
+            return fault("version", "expected at most 4611686018427387904");
         }
         if !(1..=BUDGET_MICROS_MAX).contains(&plan.budget_micros.0) {
             return fault("budget_micros", "expected 1 to 9223372036854775807 millionths");

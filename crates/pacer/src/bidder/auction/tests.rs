@@ -117,7 +117,8 @@ fn a_test_costs_nothing_and_counts_nothing() {
         assert_eq!((told(&auctioned), auctioned.bids[0].token), (vec![(0, 1, 100)], None));
     }
     throttle(&mut bidder, 1, 0.0, 1.0);
-    assert_eq!(told(&bidder.auction(&test)), []);
+    let auctioned = bidder.auction(&test);
+    assert_eq!((told(&auctioned), auctioned.no_bids[NoBid::Throttled as usize]), (vec![], 1), "it says why");
     assert_eq!(bidder.report().used, []);
 }
 
