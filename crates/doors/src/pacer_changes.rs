@@ -206,7 +206,7 @@ pub fn problem(refusal: Refusal) -> Problem {
     let code = match refusal {
         Refusal::NotFound => CAMPAIGN_NOT_FOUND,
         Refusal::IdInvalid => CAMPAIGN_ID_INVALID,
-        Refusal::TooMany => CAMPAIGNS_TOO_MANY,
+        Refusal::TooMany | Refusal::TooManyOfOwner => CAMPAIGNS_TOO_MANY,
         Refusal::Ending => CAMPAIGN_ENDING,
         Refusal::AccountsDiffer => CAMPAIGN_ACCOUNTS_DIFFER,
     };

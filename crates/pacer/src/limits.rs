@@ -1,6 +1,6 @@
 //! Bounds, and the keys that set them.
 
-use tidegate_config::{Bytes, Count, Milliseconds, Seconds, Text, config};
+use tidegate_config::{Bytes, Count, Milliseconds, NoDefault, Optional, Seconds, Text, config};
 
 config! {
     /// `[pacing]`.
@@ -9,6 +9,9 @@ config! {
             "shards of campaigns in a new directory; one that exists keeps its number, and a start with another is \
              refused";
         campaigns_max: Count<usize> = 20_000, 1..=1_000_000, restart, "campaigns of one shard";
+        campaigns_of_owner_max: Optional<Count<usize>> = NoDefault, .., restart,
+            "of these, campaigns that one user or service has changed last; without it, three quarters of \
+             pacing.campaigns_max";
         win_deadline_ms: Milliseconds = 10_000, 100..=3_600_000, restart,
             "how long after its bid a win counts; what bids reserve returns when it has passed";
         lease_ms: Milliseconds = 1_000, 100..=60_000, restart,
@@ -24,6 +27,13 @@ config! {
              deleted. 0 for none";
         decision_sample_one_in: Count<u32> = 10_000, 0..=4_294_967_295, restart,
             "of so many bid requests one is recorded, chosen by its id and campaign; 0 for none";
+    }
+}
+
+impl PacingKeys {
+    /// How many campaigns of a shard one user or service may have changed last.
+    pub fn campaigns_of_owner_max(&self) -> usize {
+        self.campaigns_of_owner_max.unwrap_or((self.campaigns_max / 4 * 3).max(1))
     }
 }
 

@@ -51,6 +51,8 @@ use notices::Noticed;
 pub struct Allowed {
     /// Campaigns of a shard.
     pub campaigns_max: usize,
+    /// Of these, those that one principal has changed last.
+    pub campaigns_of_owner_max: usize,
     /// How long after its bid a win counts.
     pub win_deadline_ms: u64,
 }
@@ -73,6 +75,8 @@ pub struct Campaigns {
     ids: BTreeMap<Box<str>, u32>,
     /// Their numbers by the records that have changed them last.
     changes: BTreeMap<u64, u32>,
+    /// How many each principal has changed last.
+    owners: BTreeMap<Box<str>, usize>,
     /// How many numbers were given.
     numbered: u32,
     leases: Table<LeaseId, Lease>,
@@ -158,6 +162,10 @@ impl Campaigns {
             }
             if self.campaigns.len() >= allowed.campaigns_max {
                 return Err(Outcome::Refused(Refusal::TooMany));
+            }
+            // What the server itself makes is of nobody.
+            if !by.is_empty() && self.owners.get(by).is_some_and(|count| *count >= allowed.campaigns_of_owner_max) {
+                return Err(Outcome::Refused(Refusal::TooManyOfOwner));
             }
             let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
             let plan = Box::new(Plan { version: plan.version.max(1), ..plan.clone() });
@@ -309,8 +317,25 @@ impl Campaigns {
     fn touch(&mut self, number: u32, by: &str, at: TimeMs) {
         let campaign = self.campaigns.get_mut(&number).expect("it was found before");
         self.changes.remove(&campaign.changed);
-        (campaign.changed, campaign.last_change) = (self.sequence, LastChange::of(by, at));
+        let before = std::mem::replace(&mut campaign.last_change, LastChange::of(by, at));
+        campaign.changed = self.sequence;
         self.changes.insert(self.sequence, number);
+        self.disown(&before.by);
+        self.own(by);
+    }
+
+    /// A campaign is one that this principal has changed last.
+    fn own(&mut self, by: &str) {
+        *self.owners.entry(by.into()).or_default() += 1;
+    }
+
+    /// A campaign is not one that this principal has changed last any more.
+    fn disown(&mut self, by: &str) {
+        let count = self.owners.get_mut(by).expect("it was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.owners.remove(by);
+        }
     }
 
     fn fold(&mut self, what: &What, at: TimeMs) {
@@ -319,7 +344,11 @@ impl Campaigns {
                 let is_new = !self.campaigns.contains_key(number);
                 match self.campaigns.get_mut(number) {
                     Some(campaign) => campaign.plan = (**plan).clone(),
-                    None => self.campaigns.insert(*number, Campaign::new(id.clone(), (**plan).clone(), 0)),
+                    None => {
+                        let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
+                        self.own(&campaign.last_change.by);
+                        self.campaigns.insert(*number, campaign);
+                    }
                 }
                 self.ids.insert(id.clone(), *number);
                 self.numbered += u32::from(is_new);
@@ -334,6 +363,7 @@ impl Campaigns {
                     let campaign = self.campaigns.remove(number).expect("it follows");
                     self.ids.remove(&campaign.id);
                     self.changes.remove(&campaign.changed);
+                    self.disown(&campaign.last_change.by);
                 }
             }
             What::Opened { leases, .. } => {
@@ -418,6 +448,7 @@ impl Campaigns {
             && self.known.iter().all(|id| self.leases.contains_key(id))
             && self.campaigns.iter().all(is_added)
             && self.ids.len() == self.campaigns.len()
+            && self.owners == owners(&self.campaigns)
             && self.changes.len() == self.campaigns.len()
     }
 }
@@ -430,6 +461,13 @@ struct LeaseSums {
     days: BTreeMap<i32, BudgetMicros>,
     unreleased: BudgetMicros,
     leases: u32,
+}
+
+/// How many campaigns each principal has changed last.
+fn owners(campaigns: &Table<u32, Campaign>) -> BTreeMap<Box<str>, usize> {
+    let mut owners: BTreeMap<Box<str>, usize> = BTreeMap::new();
+    campaigns.values().for_each(|campaign| *owners.entry(campaign.last_change.by.clone()).or_default() += 1);
+    owners
 }
 
 fn is_id(id: &str) -> bool {
@@ -456,6 +494,7 @@ impl Machine for Campaigns {
             campaigns: Table::default(),
             ids: BTreeMap::new(),
             changes: BTreeMap::new(),
+            owners: BTreeMap::new(),
             numbered: 0,
             leases: Table::default(),
             known: BTreeSet::new(),

@@ -224,7 +224,8 @@ where
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let PacingKeys { campaigns_max, win_deadline_ms, .. } = self.keys;
-        let allowed = Allowed { campaigns_max, win_deadline_ms };
+        let campaigns_of_owner_max = self.keys.campaigns_of_owner_max();
+        let allowed = Allowed { campaigns_max, campaigns_of_owner_max, win_deadline_ms };
         site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &allowed, |registry, shard| {
             let metrics = CampaignMetrics::register(registry, shard.0);
             let mut shown = None;

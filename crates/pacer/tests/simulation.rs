@@ -53,7 +53,7 @@ const SHARDS: u16 = 2;
 const CAMPAIGNS: usize = 3;
 const DEADLINE_MS: u64 = 2_000;
 const SETTINGS: ControlSettings = ControlSettings { workers: WORKERS, lease_ms: 500, win_deadline_ms: DEADLINE_MS };
-const ALLOWED: Allowed = Allowed { campaigns_max: 100, win_deadline_ms: DEADLINE_MS };
+const ALLOWED: Allowed = Allowed { campaigns_max: 100, campaigns_of_owner_max: 100, win_deadline_ms: DEADLINE_MS };
 const BEGIN: u64 = 1_795_000_000_000;
 const STEPS: u64 = 600;
 

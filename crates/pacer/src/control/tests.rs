@@ -625,7 +625,7 @@ fn money_of_leases_that_the_log_has_opened_and_forgotten_is_told_from_that_of_an
         let (account, spend, amount) = ("campaign:shoes".into(), "spend:shoes".into(), BudgetMicros(10));
         Money { lease: LeaseId::new(ShardIndex(0), counter), opened, account, spend, amount }
     };
-    let forgotten = vec![money(3, at(20)), money(12, at(40)), money(13, at(40)), money(20, at(70))];
+    let forgotten = [money(3, at(20)), money(12, at(40)), money(13, at(40)), money(20, at(70))];
     let of_other_log = vec![money(21, at(20)), money(13, at(30)), money(13, at(70)), money(15, at(61))];
     let UnknownHolds { of_other_log: other, forgotten: found } =
         control.unknown([&forgotten[..], &of_other_log[..]].concat());

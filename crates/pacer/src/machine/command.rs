@@ -250,6 +250,12 @@ pub enum Refusal {
     /// There are as many as there may be.
     #[error("there are as many campaigns as pacing.campaigns_max lets be")]
     TooMany,
+    /// There are as many of whoever asks.
+    #[error(
+        "you have changed as many campaigns last as pacing.campaigns_of_owner_max lets be; the places of ended ones \
+         are free when their last bids are settled"
+    )]
+    TooManyOfOwner,
     /// An ended campaign is not settled yet.
     #[error("a campaign of this id has ended, and its last bids are not settled yet; try again in a while")]
     Ending,

@@ -12,7 +12,7 @@ use crate::plan::{Flight, StrategyChoice};
 use crate::token::{Bid, Opening};
 use crate::units::PriceMicros;
 
-const ALLOWED: Allowed = Allowed { campaigns_max: 4, win_deadline_ms: 1_000 };
+const ALLOWED: Allowed = Allowed { campaigns_max: 4, campaigns_of_owner_max: 3, win_deadline_ms: 1_000 };
 
 pub fn plan(budget: u64) -> Plan {
     Plan {
@@ -264,6 +264,31 @@ fn what_returns_of_a_lease_is_leased_again_when_the_ledger_holds_it_no_more() {
     assert_eq!(driven.open_beside(700, 1, 1_000, 0).map(|lease| lease.amount.0), Ok(60));
     assert_eq!(driven.open(1, 1_000, 0).map(|lease| lease.amount.0), Ok(700));
     assert_eq!(driven.open(1, 1, 0), Err(NoLease::BudgetUsed));
+}
+
+#[test]
+fn no_principal_has_all_campaigns() {
+    let mut driven = Driven::new();
+    let put = |driven: &mut Driven, id: &str, by: &str| match driven.ask(Command::Put {
+        id: id.into(),
+        plan: Box::new(plan(1_000)),
+        by: by.into(),
+    }) {
+        Outcome::Refused(why) => Err(why),
+        _ => Ok(()),
+    };
+    for id in ["a", "b", "c"] {
+        assert_eq!(put(&mut driven, id, "ann"), Ok(()));
+    }
+    assert_eq!(put(&mut driven, "d", "ann"), Err(Refusal::TooManyOfOwner));
+    assert_eq!(put(&mut driven, "a", "ann"), Ok(()), "what is there stays");
+    assert_eq!(put(&mut driven, "d", "ben"), Ok(()));
+    assert_eq!(put(&mut driven, "e", "ben"), Err(Refusal::TooMany));
+    let number = driven.view("b").number;
+    driven.ask(Command::Delete { id: "b".into(), by: "ann".into() });
+    assert_eq!(put(&mut driven, "e", "ben"), Err(Refusal::TooMany), "its last bids are not settled");
+    driven.ask(Command::Forget { campaigns: vec![number] });
+    assert_eq!(put(&mut driven, "e", "ann"), Ok(()));
 }
 
 /// Also a snapshot and records of before, which do not say it.
