@@ -78,7 +78,7 @@ impl OtherServer {
     pub fn why(&self, error: &ClientError) -> String {
         let why = why_of(error);
         match error {
-            // The other side speaks to people, who log in.
+            // The words of the other server are for people, and name a way to log in.
             ClientError::Server(error) if error.code == "unauthenticated" => {
                 format!("{why}. A server shows the token of a [[service]] there: `token` or `token_file`")
             }

@@ -343,11 +343,6 @@ impl Control {
         changed.filter_map(live).collect()
     }
 
-    /// How many campaigns there are.
-    pub fn campaigns(&self) -> usize {
-        self.campaigns.len()
-    }
-
     /// What has happened since the start.
     pub fn counts(&self) -> Counts {
         self.counts

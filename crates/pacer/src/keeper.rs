@@ -178,7 +178,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         self.ledger_away.get()
     }
 
-    /// Whether the ledger held money for leases that were settled here, when this process looked.
+    /// Whether the ledger held money for leases that were settled here, when it was looked at last.
     pub fn is_ledger_older(&self) -> bool {
         self.is_ledger_older.get()
     }
@@ -230,26 +230,29 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     /// Gives back what the ledger holds for leases that nobody knows of: its log has more than that of the campaigns,
     /// behind a restore for instance. Where it has less, what is held stays held. Each account is looked at once, when
-    /// a campaign of it is learned; one of which the ledger does not say it is looked at again in the next call. It may
-    /// go on beside all else.
+    /// a campaign of it is learned; one of which the ledger does not say it, or that has something for an operator to
+    /// do, is looked at again in the next call. It may go on beside all else.
     pub async fn give_back_unknown(&self) {
-        let unlooked = self.control.borrow().unlooked();
+        let (unlooked, mut is_ledger_older) = (self.control.borrow().unlooked(), false);
         for (account, campaigns) in unlooked {
             match self.give_back_unknown_of(&account).await {
-                Ok(()) => self.control.borrow_mut().looked(&campaigns),
+                Ok(true) => self.control.borrow_mut().looked(&campaigns),
+                Ok(false) => is_ledger_older = true,
                 Err(why) => {
                     let what = format!("money that the ledger may hold of {account} for unknown leases stays held");
                     self.tell(&what, &why);
                 }
             }
         }
+        self.is_ledger_older.set(is_ledger_older);
     }
 
-    async fn give_back_unknown_of(&self, account: &str) -> Result<(), String> {
+    /// The same of one account. Returns whether it has nothing of leases that are settled here.
+    async fn give_back_unknown_of(&self, account: &str) -> Result<bool, String> {
         let held = self.treasury.held_of(account).await?;
         let UnknownHolds { of_other_log, forgotten } = self.control.borrow().unknown(held);
         self.tell_forgotten(account, &forgotten);
-        let Some(first) = of_other_log.first() else { return Ok(()) };
+        let Some(first) = of_other_log.first() else { return Ok(forgotten.is_empty()) };
         for unknown in of_other_log.chunks(LEASES_AT_ONCE) {
             let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
             for settled in self.treasury.settle(unknown.iter().map(settlement).collect()).await {
@@ -262,20 +265,19 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let what = format!("the ledger held {amount} of {account} for {leases} leases that nobody knows of");
         let why = format!("the log of campaigns is older: the first of them was opened at {}", opened.0);
         self.tell(&format!("{what}: it is given back"), &why);
-        Ok(())
+        Ok(forgotten.is_empty())
     }
 
     /// Says what the ledger holds for leases that are settled here. What was won of them nobody knows any more, so an
     /// operator must look: given back, it could be spent again.
     fn tell_forgotten(&self, account: &str, forgotten: &[Money]) {
         let Some(first) = forgotten.first() else { return };
-        self.is_ledger_older.set(true);
         let (leases, opened, amount) = (forgotten.len(), first.opened.0, sum(forgotten));
         let what = format!("the ledger holds {amount} of {account} for {leases} leases that are settled here");
         let why = format!(
             "the ledger is older than the log of campaigns, so that what was won of them is not paid there; the first \
              of them was opened at {opened}. They stay held: GET /v1/accounts/{account}/holds lists them. Put back the \
-             right ledger, or post to each what is owed, and void the others"
+             right ledger, or move what is owed and void them, with ?id_space=tidegate.pacer"
         );
         self.tell(&what, &why);
     }

@@ -34,11 +34,11 @@ impl LearnedFile {
         LearnedFile { path: data.join("pacer-learned"), writing: Arc::default() }
     }
 
-    /// What an earlier process has learned, who knew twice as many campaigns at most, and some: what is longer is
-    /// damaged, and would keep bids waiting.
-    pub fn read(&self, campaigns: usize) -> Vec<Learned> {
+    /// What an earlier process has learned, of so many campaigns at most: what is longer is damaged, and would keep
+    /// bids waiting.
+    pub fn read(&self, campaigns_max: usize) -> Vec<Learned> {
         let path = self.path.display();
-        let bytes_max = (2 * campaigns as u64 + CAMPAIGNS_AT_ONCE as u64) * CAMPAIGN_BYTES_MAX;
+        let bytes_max = campaigns_max as u64 * CAMPAIGN_BYTES_MAX;
         let read = self.bytes(bytes_max).and_then(|(bytes, unread)| {
             let unknown = || io::Error::new(io::ErrorKind::InvalidData, "no file of a layout that this program knows");
             read_learned(&bytes).map(|(learned, damaged)| (learned, damaged as u64 + unread)).ok_or_else(unknown)

@@ -10,8 +10,8 @@ config! {
              refused";
         campaigns_max: Count<usize> = 20_000, 1..=1_000_000, restart, "campaigns of one shard";
         campaigns_of_owner_max: Optional<Count<usize>> = NoDefault, .., restart,
-            "of these, campaigns that one user or service has changed last; without it, three quarters of \
-             pacing.campaigns_max";
+            "one user or service makes no new campaign of a shard while it has changed so many of these last; without \
+             it, three quarters of pacing.campaigns_max";
         win_deadline_ms: Milliseconds = 10_000, 100..=3_600_000, restart,
             "how long after its bid a win counts; what bids reserve returns when it has passed";
         lease_ms: Milliseconds = 1_000, 100..=60_000, restart,
@@ -33,7 +33,7 @@ config! {
 impl PacingKeys {
     /// How many campaigns of a shard one user or service may have changed last.
     pub fn campaigns_of_owner_max(&self) -> usize {
-        self.campaigns_of_owner_max.unwrap_or((self.campaigns_max / 4 * 3).max(1))
+        self.campaigns_of_owner_max.unwrap_or(self.campaigns_max / 4 * 3).max(1)
     }
 }
 

@@ -255,7 +255,8 @@ where
         let campaigns = pump.client(|_| CampaignClient::new(addresses));
         let bidders = pump.client(|_| BidderClient::new(bidders));
         let treasury = self.treasury.take().expect("a room begins once").open(site, &mut pump);
-        let PacingKeys { lease_ms, win_deadline_ms, account_prefix, spend_prefix, .. } = self.keys.clone();
+        let PacingKeys { campaigns_max, lease_ms, win_deadline_ms, account_prefix, spend_prefix, .. } =
+            self.keys.clone();
         let mut control = Control::new(ControlSettings { workers, lease_ms, win_deadline_ms });
         let writer = self.begin_record(site)?;
         if writer.is_some() {
@@ -286,6 +287,7 @@ where
                     status.set_room_fault(ROOM, fault);
                 }
             };
+            let learned = (learned, campaigns_max * usize::from(shards));
             local.spawn_local(keep(Rc::new(keeper), (account_prefix, spend_prefix), learned, show, stop));
             local.spawn_local(pump.run());
             runtime.block_on(local);
@@ -304,12 +306,13 @@ where
 /// What health answers say of it.
 fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Option<&'static str> {
     let Unsettled { refused, owed, .. } = keeper.unsettled();
-    match keeper.is_ledger_away() {
-        true => Some("ledger_away"),
-        false if refused > 0 => Some("ledger_refuses"),
-        false if keeper.is_ledger_older() => Some("ledger_older"),
-        false => (owed > 0).then_some("unpaid"),
-    }
+    let all = [
+        (keeper.is_ledger_away(), "ledger_away"),
+        (refused > 0, "ledger_refuses"),
+        (keeper.is_ledger_older(), "ledger_older"),
+        (owed > 0, "unpaid"),
+    ];
+    all.into_iter().find(|(is_so, _)| *is_so).map(|(_, fault)| fault)
 }
 
 /// Keeps plans and money moving until the process stops, and calls `show` in each round. Leases that are open then are
@@ -317,7 +320,7 @@ fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Opt
 async fn keep<S, B, T>(
     keeper: Rc<Keeper<S, B, T>>,
     (account_prefix, spend_prefix): (Box<str>, Box<str>),
-    file: LearnedFile,
+    (file, campaigns_max): (LearnedFile, usize),
     show: impl Fn(&Keeper<S, B, T>),
     mut stop: watch::Receiver<bool>,
 ) where
@@ -339,8 +342,7 @@ async fn keep<S, B, T>(
                  {first:?}: they were made with other ones, and bid on; end them, or set the prefixes as they were"
             );
         }
-        let campaigns = keeper.control().borrow().campaigns();
-        file.read(campaigns).into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
+        file.read(campaigns_max).into_iter().for_each(|learned| keeper.control().borrow_mut().relearn(learned));
         is_recovered.set(true);
         let rounds = async {
             let mut tick = every(ROUND);

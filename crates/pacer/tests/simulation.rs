@@ -645,7 +645,10 @@ impl Node {
             run(self.keeper.move_money());
             self.look();
         }
-        if self.may_keep && self.keeper.is_ledger_older() {
+        if self.keeper.is_ledger_older() {
+            if !self.may_keep {
+                return Err("the ledger is not older than the log of campaigns".to_owned());
+            }
             // An operator reads the log.
             self.world.bank.borrow_mut().void_all(self.world.node);
             self.told.kept += 1;

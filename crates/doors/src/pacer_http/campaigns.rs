@@ -176,9 +176,9 @@ pub async fn read_campaign(
 /// that the caller may change as well; what is spent goes to `spend`, in the same way. Every worker bids by the new
 /// plan soon after the answer: within 20 to 45 ms unless the machine is busier than it can be. A plan whose version is
 /// below that of the plan in force changes nothing: the same one is answered with 200, another one with 409. Of two
-/// plans of one version, the same one is in force in whatever order they come, by their JSON: the other one is answered
-/// with 409 if it comes second. Whoever must not replace what somebody else has put gives each change a version of its
-/// own.
+/// plans of one version, the one whose JSON is later in order is in force, in whatever order they come; the other one
+/// is answered with 409 if it comes second. Whoever must not replace what somebody else has put gives each change a
+/// version of its own.
 #[utoipa::path(
     put,
     path = "/v1/campaigns/{id}",

@@ -9,7 +9,6 @@
 //! A lease whose bids are all known gives its money back at once. It is remembered until the deadline of its last bid
 //! all the same: until then, a notice that comes again is told what it was told before.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
@@ -415,11 +414,16 @@ impl Control {
         tracked.map_or("", |tracked| &tracked.view.id)
     }
 
-    /// The ledger has no hold of a closed lease, and does not take what was spent of it. One whose hold nobody has seen
-    /// may be held under an id of another configuration.
-    pub fn not_paid(&mut self, Settlement { money, spent }: &Settlement, is_free: bool) {
-        let held = if is_free { BudgetMicros::ZERO } else { money.amount - *spent };
-        self.is_outstanding(money.lease, Outstanding { held, owed: *spent });
+    /// The ledger does not settle a closed lease: so much stays open.
+    pub fn left_open(&mut self, Settlement { money, .. }: &Settlement, outstanding: Outstanding) {
+        self.is_outstanding(money.lease, outstanding);
+        self.busy.extend(self.number_of(money.lease));
+    }
+
+    /// Whether the campaign of a lease has ended.
+    pub fn is_of_ended(&self, lease: LeaseId) -> bool {
+        let tracked = self.number_of(lease).and_then(|number| self.campaigns.get(&number));
+        tracked.is_some_and(|tracked| tracked.view.is_ended)
     }
 
     fn is_outstanding(&mut self, lease: LeaseId, outstanding: Outstanding) {
@@ -474,22 +478,39 @@ impl Control {
     pub fn unknown(&self, held: Vec<Money>) -> UnknownHolds {
         let is_known =
             |money: &Money| self.leases.get(money.lease).is_some_and(|known| known.life.opened == money.opened);
-        let unknown = held.into_iter().filter(|money| !is_known(money));
-        let (forgotten, of_other_log) = unknown.partition(|money| self.may_have_forgotten(money));
+        let unknown: Vec<Money> = held.into_iter().filter(|money| !is_known(money)).collect();
+        if unknown.is_empty() {
+            return UnknownHolds::default();
+        }
+        let openings = self.openings();
+        let (forgotten, of_other_log) =
+            unknown.into_iter().partition(|money| self.may_have_forgotten(money, &openings));
         UnknownHolds { of_other_log, forgotten }
     }
 
+    /// When the known leases were opened, in the order of their numbers and of time: without those that were opened
+    /// while the clock was ahead.
+    fn openings(&self) -> BTreeMap<LeaseId, TimeMs> {
+        let all: BTreeMap<LeaseId, TimeMs> =
+            self.leases.all.iter().map(|(id, known)| (*id, known.life.opened)).collect();
+        let mut least = BTreeMap::new();
+        let is_in_order = |(id, opened): &(&LeaseId, &TimeMs)| {
+            let least = least.entry(id.shard()).or_insert(TimeMs(u64::MAX));
+            *least = (*least).min(**opened);
+            *least == **opened
+        };
+        all.iter().rev().filter(is_in_order).map(|(id, opened)| (*id, *opened)).collect()
+    }
+
     /// Whether a lease may have been opened by this log, which has forgotten it since. Numbers are given in the order
-    /// of time; behind a restore they are given again, later.
-    fn may_have_forgotten(&self, Money { lease, opened, .. }: &Money) -> bool {
-        let was_opened = self.opened_before.get(&lease.shard()).is_some_and(|before| lease.counter() <= *before);
-        let known = self.leases.all.iter().filter(|(id, _)| id.shard() == lease.shard());
-        was_opened
-            && known.map(|(id, known)| (id, known.life.opened)).all(|(id, at)| match id.cmp(lease) {
-                Ordering::Less => at <= *opened,
-                Ordering::Equal => false,
-                Ordering::Greater => at >= *opened,
-            })
+    /// of time, unless the clock was set; behind a restore they are given again, later.
+    fn may_have_forgotten(&self, Money { lease, opened, .. }: &Money, openings: &BTreeMap<LeaseId, TimeMs>) -> bool {
+        let of_shard = |(id, _): &(&LeaseId, &TimeMs)| id.shard() == lease.shard();
+        let before = openings.range(..lease).next_back().filter(of_shard);
+        let behind = openings.range(lease..).next().filter(of_shard);
+        self.opened_before.get(&lease.shard()).is_some_and(|before| lease.counter() <= *before)
+            && before.is_none_or(|(_, at)| at <= opened)
+            && behind.is_none_or(|(id, at)| id != lease && at >= opened)
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {

@@ -325,8 +325,7 @@ impl Tracked {
         unsettled: BudgetMicros,
         now: TimeMs,
     ) -> Vec<(u16, LeaseWanted)> {
-        let wait_ms = REFUSED_MS << self.refusals.saturating_sub(1).min(REFUSED_DOUBLINGS_MAX);
-        let is_refused = self.refused.is_some_and(|(_, at)| now.0 < at.0 + wait_ms);
+        let is_refused = self.is_refused(now);
         let plan = &self.view.plan;
         if self.view.is_ended || plan.paused || is_refused || plan.flight_at(now).is_none() {
             return Vec::new();
@@ -422,11 +421,19 @@ impl Tracked {
 
     pub fn refused(&mut self, worker: u16, why: Stopped, available: BudgetMicros, now: TimeMs) {
         self.not_granted(worker);
+        let is_again = !self.is_refused(now);
         self.refused = Some((why, now));
         self.available = (why == Stopped::NoFunds).then_some(available);
         let is_of_ledger = matches!(why, Stopped::NoFunds | Stopped::LedgerRefused);
         let has_none = is_of_ledger && available.0 < u64::from(self.view.plan.price_micros.0);
-        self.refusals = if has_none { self.refusals.saturating_add(1) } else { 0 };
+        // What several workers have asked for at once is refused once.
+        self.refusals = if has_none { self.refusals.saturating_add(is_again.into()) } else { 0 };
+    }
+
+    /// Whether money was refused so lately that it is not asked for again.
+    fn is_refused(&self, now: TimeMs) -> bool {
+        let wait_ms = REFUSED_MS << self.refusals.saturating_sub(1).min(REFUSED_DOUBLINGS_MAX);
+        self.refused.is_some_and(|(_, at)| now.0 < at.0 + wait_ms)
     }
 
     /// The ledger does not say whether it holds a lease. Whether that is new.

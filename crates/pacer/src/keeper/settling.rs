@@ -6,7 +6,7 @@ use tidegate_planted::{Bug, is_planted};
 
 use super::told::About;
 use super::{Bidders, Keeper, LEASES_AT_ONCE, Settled, Shards, Treasury};
-use crate::control::{Money, Settlement};
+use crate::control::{Money, Outstanding, Settlement};
 use crate::machine::{Command, LeaseId, LeaseView, Outcome};
 use crate::units::BudgetMicros;
 
@@ -140,17 +140,28 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     self.paid_otherwise.set(self.paid_otherwise.get() + 1);
                     done.push(money.lease);
                 }
-                Settled::Refused(why) => self.tell_unsettled(money, *spent, "which it still holds", &why),
+                Settled::Refused(why) => {
+                    self.tell_unsettled(money, *spent, "which it still holds", &why);
+                    let outstanding = Outstanding { held: money.amount - *spent, owed: BudgetMicros::ZERO };
+                    self.control.borrow_mut().left_open(settlement, outstanding);
+                }
                 Settled::NotHeld(why) => {
                     self.tell_unsettled(money, *spent, "of which it holds nothing", &why);
-                    self.control.borrow_mut().not_paid(settlement, true);
+                    let mut control = self.control.borrow_mut();
+                    control.left_open(settlement, Outstanding { held: BudgetMicros::ZERO, owed: *spent });
+                    // It cannot be told that somebody has moved what is owed: who ends the campaign says so.
+                    if control.is_of_ended(money.lease) {
+                        done.push(money.lease);
+                    }
                 }
                 Settled::NotFound(why) => {
                     let backup = "of which it finds no hold: it is of an older backup, or another ledger than before";
                     self.tell_unsettled(money, *spent, backup, &why);
                     let mut control = self.control.borrow_mut();
-                    let is_free = control.was_held(money.lease);
-                    control.not_paid(settlement, is_free);
+                    // One whose hold nobody has seen may be held under an id of another configuration.
+                    let is_gone = control.was_held(money.lease);
+                    let held = if is_gone { BudgetMicros::ZERO } else { money.amount - *spent };
+                    control.left_open(settlement, Outstanding { held, owed: *spent });
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),

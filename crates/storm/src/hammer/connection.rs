@@ -22,6 +22,8 @@ pub struct Connection<W> {
     pub won: Vec<W>,
 }
 
+const CLOSED: &str = "the server closed the connection; its log says why";
+
 impl<W> Connection<W> {
     /// Connects, and lets the protocol talk.
     pub fn open(address: SocketAddr, protocol: &mut impl Protocol<Won = W>) -> Result<Connection<W>> {
@@ -29,7 +31,9 @@ impl<W> Connection<W> {
             .with_context(|| format!("could not connect to {address}: does a pacer listen there?"))?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(GREETING_MAX))?;
-        protocol.greet(&mut socket).with_context(|| format!("{address} did not let us in"))?;
+        protocol
+            .greet(&mut socket)
+            .with_context(|| format!("{address} did not let us in: is this the port for this load?"))?;
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket: TcpStream::from_std(socket),
@@ -80,7 +84,9 @@ impl<W> Connection<W> {
             let old = self.rest.len();
             buffer[..old].copy_from_slice(&self.rest);
             let read = match self.socket.read(&mut buffer[old..]) {
-                Ok(0) => bail!("the server closed the connection; its log says why"),
+                Ok(0) => bail!(CLOSED),
+                // It closed while more was under way.
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => bail!(CLOSED),
                 Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,

@@ -45,6 +45,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tidegate_wire::limits::PACER_ITEMS_MAX;
 
+/// Bid requests a second: more can be neither sent nor counted in time.
+const RATE_MAX: f64 = 1e8;
+
 /// What to ask, how often, and of whom.
 #[derive(clap::Args)]
 pub struct Settings {
@@ -136,6 +139,7 @@ impl Settings {
     fn check(&self) -> Result<()> {
         let is_positive = |value: f64| value.is_finite() && value > 0.0;
         ensure!(is_positive(self.rate), "--rate {}: give the bid requests a second, such as 1e6", self.rate);
+        ensure!(self.rate <= RATE_MAX, "--rate {}: give at most {RATE_MAX:e}", self.rate);
         ensure!(is_positive(self.seconds), "--seconds {}: give how long to measure, such as 10", self.seconds);
         ensure!(is_positive(self.p99_ms), "--p99-ms {}: give a latency in milliseconds, such as 2", self.p99_ms);
         ensure!((0.0..=1.0).contains(&self.win_share), "--win-share {}: give a share from 0 to 1", self.win_share);

@@ -190,7 +190,8 @@ fn what_is_wrong_is_said() {
     assert!(error(Manner::Confused).contains("the correlation of no open request"));
     assert_eq!(error(Manner::Refusing), "the server said room_unknown: because");
     let wrong = run(Manner::Ready, &mut frames().with_token(Some("wrong".to_owned()))).err().expect("it fails");
-    assert!(format!("{wrong:#}").contains("did not let us in: the server did not welcome us"), "{wrong:#}");
+    assert!(format!("{wrong:#}").contains("did not let us in"), "{wrong:#}");
+    assert!(format!("{wrong:#}").contains("the server did not welcome us: unauthorized: "), "{wrong:#}");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let target = Target { address: nobody, processor_time: &|| Ok(Duration::ZERO) };
     let error = measure(&target, Load::default(), &mut frames()).err().expect("nobody listens there");

@@ -27,6 +27,13 @@ pub fn log_in_as(socket: &mut TcpStream, token: &str) -> Result<()> {
     let hello = request_frame::Body::Hello(proto::Hello { token: token.to_owned() });
     match session.call(hello)? {
         reply_frame::Body::Welcome(_) => Ok(()),
+        reply_frame::Body::Error(error) => {
+            bail!(
+                "the server did not welcome us: {}: {}; is the token that of one of its services?",
+                error.code,
+                error.detail
+            )
+        }
         other => bail!("the server did not welcome us: {other:?}"),
     }
 }

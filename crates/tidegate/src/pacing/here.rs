@@ -10,8 +10,8 @@ use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
 /// The id space of the holds. The configuration gives no service one that begins so.
 const ID_SPACE: &str = "tidegate.pacer";
 /// How long the ledger keeps what is held for a lease. A lease is settled when its last bid's deadline has passed, also
-/// after a crash, and what no lease is of is looked for at each start. So this is longer than a clock may be ahead at a
-/// start, 400 days: one that is ahead by months ends no hold whose wins are not paid.
+/// after a crash, and what no lease is of is looked for at each start. So this is twice as long as a clock may be ahead
+/// at a start: one that is ahead by months ends no hold whose wins are not paid.
 const HOLD_MS: u64 = 800 * 86_400_000;
 /// Holds that are asked for at once.
 const PAGE: u32 = 1_000;

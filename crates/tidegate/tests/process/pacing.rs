@@ -503,7 +503,7 @@ fn logs_of(settings: &Settings, family: &'static str) -> impl Iterator<Item = Pa
 #[test]
 fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_is_said() {
     let folder = folder();
-    let settings = settings(folder.path());
+    let settings = settings_with(folder.path(), 5 * DEADLINE_MS);
     let server = Server::start(&settings);
     let mut http = connect(&server);
     fund(&mut http, "shoes", FUNDS);
@@ -533,6 +533,12 @@ fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_i
     });
     assert_eq!(balance(&mut http, "campaign:shoes"), (FUNDS, held), "it stays held");
     assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 700);
+    for hold in ok(http.get("/v1/accounts/campaign:shoes/holds"))["holds"].as_array().expect("a list") {
+        let id = hold["id"].as_str().expect("an id");
+        ok(http.post(&format!("/v1/holds/{id}/void?id_space=tidegate.pacer"), &json!({})));
+    }
+    wait_for("an operator has looked", || (ok(http.get("/healthz")) == json!({"status": "ok"})).then_some(()));
+    assert_eq!(balance(&mut http, "campaign:shoes"), (FUNDS, 0));
     assert!(server.terminate().status.success());
 }
 

@@ -225,6 +225,13 @@ fn a_campaign_whose_leases_are_not_settled_holds_no_more_than_its_budget() {
     bank = Server::start(&ledger(folder.path(), address));
     server.says("of which it holds nothing");
     bid(&mut http, number);
+    assert!(metric(&server, "tidegate_pacer_leases_unpaid") > 0);
+    ok(http.delete("/v1/campaigns/shoes"));
+    wait_for("who ends a campaign has moved what is owed", || {
+        let is_gone = said(http.get("/v1/campaigns/shoes")) == "404 campaign_not_found";
+        let owed = metric(&server, "tidegate_pacer_leases_unpaid");
+        (is_gone && owed == 0 && ok(http.get("/healthz"))["rooms"] == Value::Null).then_some(())
+    });
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }
 
@@ -270,7 +277,8 @@ fn a_lease_that_the_ledger_has_settled_otherwise_ends_with_a_word() {
     let bank = Server::start(&ledger(folder.path(), address));
     let mut money = connect(&bank);
     fund(&mut money, "shoes", FUNDS);
-    let settings = pacer(folder.path(), "one", address, TOKEN);
+    let mut settings = pacer(folder.path(), "one", address, TOKEN);
+    settings.sections = settings.sections.replace("win_deadline_ms = 1000", "win_deadline_ms = 5000");
     let server = Server::start(&settings);
     let mut http = connect(&server);
     let number = put(&mut http, "shoes", &json!({}));
