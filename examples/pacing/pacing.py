@@ -141,6 +141,8 @@ def main():
     chosen = arguments.parse_args()
     if chosen.seconds < 1:
         arguments.error("--seconds: expected 1 or more")
+    if chosen.svg and not Path(chosen.svg).absolute().parent.is_dir():
+        arguments.error(f"--svg {chosen.svg}: there is no such folder")
     if not chosen.tidegate:
         sys.exit(run_day(chosen, chosen.address))
     with served(chosen.tidegate) as address:
@@ -153,14 +155,16 @@ def run_day(chosen, address):
     server, market = Server(address, chosen.token), random.Random(1)
     begins = int(time.time() * 1000)
     ends = begins + int(chosen.seconds * 1000)
-    numbers, had = {}, {}
+    numbers, had, before = {}, {}, {}
     for name in STRATEGIES:
         had[name] = server.ask("GET", f"/v1/accounts/campaign:{name}")["available"]
+        # Another day may have been there: its spending is a part of the campaign's budget.
+        before[name] = server.ask("GET", f"/v1/accounts/spend:{name}")["balance"]
         budget = min(FUNDS, had[name])
         if budget == 0:
             sys.exit(f"campaign:{name} has no money left; begin with an empty data directory")
         plan = {"account": f"campaign:{name}", "spend": f"spend:{name}", "price_micros": PRICE_MAX,
-                "budget_micros": budget, "strategy": {"name": name, "parameters": STRATEGIES[name]},
+                "budget_micros": before[name] + budget, "strategy": {"name": name, "parameters": STRATEGIES[name]},
                 "flights": [{"starts_ms": begins, "ends_ms": ends}]}
         numbers[name] = server.ask("PUT", f"/v1/campaigns/{name}", plan)["number"]
     paid, curves, request = dict.fromkeys(STRATEGIES, 0), {name: [] for name in STRATEGIES}, 0
@@ -202,7 +206,7 @@ def run_day(chosen, address):
     for name in STRATEGIES:
         while (account := server.ask("GET", f"/v1/accounts/campaign:{name}"))["held"] and time.monotonic() < deadline:
             time.sleep(0.2)
-        spent = server.ask("GET", f"/v1/accounts/spend:{name}")["balance"]
+        spent = server.ask("GET", f"/v1/accounts/spend:{name}")["balance"] - before[name]
         agrees = spent == paid[name] and account["held"] == 0 and account["balance"] + spent == had[name]
         wrong += not agrees
         print(f"{name:20} {spent / 1e6:9.6f} {100 * spent / FUNDS:6.1f} %   {'yes' if agrees else f'NO: {account}'}")
