@@ -132,12 +132,26 @@ fn append(control: &Control, from: u32, limit: usize, file: &mut Vec<u8>) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Profile, read_learned};
-    use crate::strategy::{Memory, QUARTERS};
+    use crate::control::{DayCurve, Point, Profile, SLOTS};
+    use crate::strategy::{Horizon, Memory, QUARTERS};
+    use crate::units::BudgetMicros;
+    use tidegate_machines::TimeMs;
 
     fn learned(number: u32) -> Learned {
         let profile = Profile { weights: [1.0; QUARTERS], now: Some((3, 5.0)) };
         Learned { number, version: 1, memory: Memory::default(), profile, curve: None }
+    }
+
+    #[test]
+    fn what_is_learned_of_a_campaign_has_a_bound() {
+        let mut curve = DayCurve::new(Horizon { begins: TimeMs(1), ends: TimeMs(u64::MAX) });
+        let most = BudgetMicros(u64::MAX);
+        (0..=SLOTS).for_each(|slot| curve.put(slot, Point { spent: most, planned: Some(most), share: 1.0 }));
+        let profile = Profile { weights: [1e300; QUARTERS], now: Some((QUARTERS - 1, 1e300)) };
+        let (number, version, curve) = (u32::MAX, u64::MAX, Some(curve));
+        let mut bytes = LEARNED_HEAD.to_vec();
+        Learned { number, version, memory: Memory([1e300; 4]), profile, curve }.append(&mut bytes);
+        assert!(bytes.len() as u64 <= CAMPAIGN_BYTES_MAX, "{}", bytes.len());
     }
 
     #[test]

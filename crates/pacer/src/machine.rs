@@ -24,7 +24,9 @@ mod days;
 mod event;
 mod lease;
 mod notices;
+mod owners;
 mod snapshot;
+mod sound;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,9 +44,9 @@ pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
 
 use campaign::Campaign;
-use days::Day;
 use lease::{Bids, Lease, LeaseStage};
 use notices::Noticed;
+use owners::Owners;
 
 /// What decisions see beside the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ pub struct Campaigns {
     /// Their numbers by the records that have changed them last.
     changes: BTreeMap<u64, u32>,
     /// How many each principal has changed last.
-    owners: BTreeMap<Box<str>, usize>,
+    owners: Owners,
     /// How many numbers were given.
     numbered: u32,
     leases: Table<LeaseId, Lease>,
@@ -164,7 +166,7 @@ impl Campaigns {
                 return Err(Outcome::Refused(Refusal::TooMany));
             }
             // What the server itself makes is of nobody.
-            if !by.is_empty() && self.owners.get(by).is_some_and(|count| *count >= allowed.campaigns_of_owner_max) {
+            if !by.is_empty() && self.owners.count(by) >= allowed.campaigns_of_owner_max {
                 return Err(Outcome::Refused(Refusal::TooManyOfOwner));
             }
             let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
@@ -320,22 +322,8 @@ impl Campaigns {
         let before = std::mem::replace(&mut campaign.last_change, LastChange::of(by, at));
         campaign.changed = self.sequence;
         self.changes.insert(self.sequence, number);
-        self.disown(&before.by);
-        self.own(by);
-    }
-
-    /// A campaign is one that this principal has changed last.
-    fn own(&mut self, by: &str) {
-        *self.owners.entry(by.into()).or_default() += 1;
-    }
-
-    /// A campaign is not one that this principal has changed last any more.
-    fn disown(&mut self, by: &str) {
-        let count = self.owners.get_mut(by).expect("it was counted");
-        *count -= 1;
-        if *count == 0 {
-            self.owners.remove(by);
-        }
+        self.owners.remove(&before.by);
+        self.owners.add(by);
     }
 
     fn fold(&mut self, what: &What, at: TimeMs) {
@@ -346,7 +334,7 @@ impl Campaigns {
                     Some(campaign) => campaign.plan = (**plan).clone(),
                     None => {
                         let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
-                        self.own(&campaign.last_change.by);
+                        self.owners.add(&campaign.last_change.by);
                         self.campaigns.insert(*number, campaign);
                     }
                 }
@@ -363,7 +351,7 @@ impl Campaigns {
                     let campaign = self.campaigns.remove(number).expect("it follows");
                     self.ids.remove(&campaign.id);
                     self.changes.remove(&campaign.changed);
-                    self.disown(&campaign.last_change.by);
+                    self.owners.remove(&campaign.last_change.by);
                 }
             }
             What::Opened { leases, .. } => {
@@ -411,63 +399,6 @@ impl Campaigns {
             }
         }
     }
-
-    fn is_sound(&self) -> bool {
-        let mut sums: BTreeMap<u32, LeaseSums> = BTreeMap::new();
-        for (id, lease) in self.leases.iter() {
-            let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
-            let is_whole = id.shard() == self.shard
-                && (1..=self.opened).contains(&id.counter())
-                && lease.spent.0.checked_add(lease.returned.0).is_some_and(|sum| sum <= lease.amount.0)
-                && lease.won.is_apart_from(&lease.lost)
-                && lease.is_known() == self.known.contains(id);
-            if !is_whole || !campaign.days.may_have(lease.day) {
-                return false;
-            }
-            let of_campaign = sums.entry(lease.campaign).or_default();
-            let Some(exposed) = of_campaign.exposed.0.checked_add(lease.exposed().0) else { return false };
-            of_campaign.exposed = BudgetMicros(exposed);
-            of_campaign.unreleased += lease.unreleased();
-            *of_campaign.days.entry(lease.day).or_default() += lease.exposed();
-            of_campaign.leases += 1;
-        }
-        let is_added = |(number, campaign): (&u32, &Campaign)| {
-            let Campaign { exposed, unreleased, leases, days, .. } = campaign;
-            let none = LeaseSums::default();
-            let sums = sums.get(number).unwrap_or(&none);
-            let on = |day: &Day| sums.days.get(&day.number).copied().unwrap_or_default();
-            (sums.exposed, sums.unreleased, sums.leases) == (*exposed, *unreleased, *leases)
-                && days.is_sound()
-                && days.known().iter().all(|day| on(day) == day.exposed)
-                && days.known().iter().map(|day| day.spent).sum::<BudgetMicros>() <= campaign.spent
-                && self.ids.get(&campaign.id) == Some(number)
-                && self.changes.get(&campaign.changed) == Some(number)
-                && campaign.changed <= self.sequence
-        };
-        self.shard.0 < self.shards
-            && self.known.iter().all(|id| self.leases.contains_key(id))
-            && self.campaigns.iter().all(is_added)
-            && self.ids.len() == self.campaigns.len()
-            && self.owners == owners(&self.campaigns)
-            && self.changes.len() == self.campaigns.len()
-    }
-}
-
-/// What the leases of a campaign add up to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct LeaseSums {
-    exposed: BudgetMicros,
-    /// By the day for which they count.
-    days: BTreeMap<i32, BudgetMicros>,
-    unreleased: BudgetMicros,
-    leases: u32,
-}
-
-/// How many campaigns each principal has changed last.
-fn owners(campaigns: &Table<u32, Campaign>) -> BTreeMap<Box<str>, usize> {
-    let mut owners: BTreeMap<Box<str>, usize> = BTreeMap::new();
-    campaigns.values().for_each(|campaign| *owners.entry(campaign.last_change.by.clone()).or_default() += 1);
-    owners
 }
 
 fn is_id(id: &str) -> bool {
@@ -494,7 +425,7 @@ impl Machine for Campaigns {
             campaigns: Table::default(),
             ids: BTreeMap::new(),
             changes: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            owners: Owners::default(),
             numbered: 0,
             leases: Table::default(),
             known: BTreeSet::new(),

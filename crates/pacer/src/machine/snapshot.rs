@@ -3,12 +3,13 @@
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::form::{self, Malformed};
 
+use super::Campaigns;
 use super::campaign::{Campaign, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
 use super::days::{Day, Days};
 use super::event::{put_life, read_life, unzigzag, zigzag};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
-use super::{Campaigns, owners};
+use super::owners::Owners;
 use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
@@ -87,7 +88,7 @@ impl Campaigns {
         let known =
             leases.iter().filter(|(_, lease): &&(LeaseId, Lease)| lease.is_known()).map(|(id, _)| *id).collect();
         let changes = campaigns.iter().map(|(number, campaign)| (campaign.changed, *number)).collect();
-        let owners = owners(&campaigns);
+        let owners = Owners::of(&campaigns);
         Ok(Campaigns {
             shard,
             shards,
