@@ -123,6 +123,15 @@ impl Connected {
         call!(self.room(family, body))
     }
 
+    /// Asks whether the server answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`].
+    pub fn ping(&mut self) -> Result<(), ClientError> {
+        call!(self.ping())
+    }
+
     /// Places holds.
     ///
     /// # Errors

@@ -89,6 +89,19 @@ pub enum Settled {
     Unknown(String),
 }
 
+/// How the ledger is, as far as that can be told while no money is moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerSeen {
+    /// Nobody can tell.
+    Untold,
+    /// It answers.
+    Good,
+    /// It does not answer, or holds no money, and this is why.
+    Away(String),
+    /// It is another one than before: nothing is asked of it.
+    Other(String),
+}
+
 /// The money of campaigns.
 pub trait Treasury {
     /// Holds money, each under an id that follows from its lease. In the order of what was asked.
@@ -97,6 +110,9 @@ pub trait Treasury {
     /// Of which leases of this pacer the ledger holds money of an account, for sure: none, where another pacer may have
     /// leases that cannot be told apart from those of this one.
     fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
+
+    /// How the ledger is.
+    fn look(&self) -> impl Future<Output = LedgerSeen>;
 
     /// Pays what was spent and gives back the rest. In the order of what was asked.
     fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>>;
@@ -124,6 +140,8 @@ pub struct Keeper<S, B, T> {
     told: RefCell<Told>,
     /// The ledger did not say whether it holds what was asked for last.
     ledger_away: Cell<bool>,
+    /// It was another one than before when it was looked at last.
+    is_ledger_other: Cell<bool>,
     unsettled: Cell<Unsettled>,
     /// It holds money for leases that are settled here.
     is_ledger_older: Cell<bool>,
@@ -154,6 +172,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unheard: RefCell::default(),
             told: RefCell::default(),
             ledger_away: Cell::new(false),
+            is_ledger_other: Cell::new(false),
             unsettled: Cell::default(),
             is_ledger_older: Cell::new(false),
             paid_otherwise: Cell::new(0),
@@ -173,9 +192,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         &self.control
     }
 
-    /// Whether the ledger did not answer when it was asked to hold money last.
+    /// Whether the ledger did not answer when it was asked to hold money, or looked at, last.
     pub fn is_ledger_away(&self) -> bool {
         self.ledger_away.get()
+    }
+
+    /// Whether the ledger is another one than before: then it is away, too.
+    pub fn is_ledger_other(&self) -> bool {
+        self.is_ledger_other.get()
     }
 
     /// Whether the ledger held money for leases that were settled here, when it was looked at last.
@@ -225,6 +249,20 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             after = last.id;
             let mut control = self.control.borrow_mut();
             leases.iter().for_each(|lease| control.recover(lease, self.now.get()));
+        }
+    }
+
+    /// Looks how the ledger is, so that it is known before somebody bids. It may go on beside all else.
+    pub async fn look_at_ledger(&self) {
+        let seen = self.treasury.look().await;
+        self.is_ledger_other.set(matches!(seen, LedgerSeen::Other(_)));
+        match seen {
+            LedgerSeen::Untold => {}
+            LedgerSeen::Good => self.note_ledger(false),
+            LedgerSeen::Away(why) | LedgerSeen::Other(why) => {
+                self.note_ledger(true);
+                self.tell("no money of campaigns can be held", &why);
+            }
         }
     }
 
@@ -443,7 +481,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let money = self.control.borrow().to_hold();
         for money in money.chunks(LEASES_AT_ONCE) {
             let held = self.treasury.hold(money.to_vec()).await;
-            self.note_ledger(&held);
+            self.note_ledger(held.iter().any(|held| matches!(held, Held::Unknown(_))));
             let now = self.now.get();
             for (money, held) in money.iter().zip(held) {
                 let (mut control, lease) = (self.control.borrow_mut(), &money.lease);
@@ -471,8 +509,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     /// Says when a ledger that was away answers again. What is wrong then is said anew.
-    fn note_ledger(&self, held: &[Held]) {
-        let is_away = held.iter().any(|held| matches!(held, Held::Unknown(_)));
+    fn note_ledger(&self, is_away: bool) {
         if self.ledger_away.replace(is_away) && !is_away {
             tracing::info!("the ledger holds money of campaigns again");
             self.told.borrow_mut().forget();

@@ -37,8 +37,8 @@ const ROUND: Duration = Duration::from_millis(20);
 const SAVE: Duration = Duration::from_secs(300);
 /// After this, the recovery is tried again.
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
-/// How often money of unknown leases is looked for in accounts that were not looked at yet.
-const UNKNOWN_EACH: Duration = Duration::from_secs(5);
+/// How often the ledger is looked at, and money of unknown leases looked for in accounts that were not looked at yet.
+const LOOK_EACH: Duration = Duration::from_secs(5);
 
 /// As health answers name it.
 const ROOM: &str = "pacing";
@@ -307,6 +307,7 @@ where
 fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Option<&'static str> {
     let Unsettled { refused, owed, .. } = keeper.unsettled();
     let all = [
+        (keeper.is_ledger_other(), "ledger_other"),
         (keeper.is_ledger_away(), "ledger_away"),
         (refused > 0, "ledger_refuses"),
         (keeper.is_ledger_older(), "ledger_older"),
@@ -359,10 +360,11 @@ async fn keep<S, B, T>(
                 keeper.move_money().await;
             }
         };
-        let unknown = async {
-            let mut tick = every(UNKNOWN_EACH);
+        let looking = async {
+            let mut tick = every(LOOK_EACH);
             loop {
                 tick.tick().await;
+                keeper.look_at_ledger().await;
                 keeper.give_back_unknown().await;
             }
         };
@@ -377,7 +379,7 @@ async fn keep<S, B, T>(
                 written.await.expect("to write a file does not panic");
             }
         };
-        tokio::join!(rounds, money, saving, unknown)
+        tokio::join!(rounds, money, saving, looking)
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}

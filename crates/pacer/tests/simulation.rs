@@ -38,7 +38,7 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::{Bidders, Held, Keeper, LiveTable, Settled, Shards, Treasury};
+use tidegate_pacer::keeper::{Bidders, Held, Keeper, LedgerSeen, LiveTable, Settled, Shards, Treasury};
 use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, Spending};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
 use tidegate_pacer::token::{Opening, TokenKey};
@@ -196,6 +196,10 @@ impl Treasury for Reach {
         let mut is_polled = false;
         poll_fn(|_| if std::mem::replace(&mut is_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
         (is_done && is_heard).then_some(held).ok_or_else(|| "no answer".to_owned())
+    }
+
+    async fn look(&self) -> LedgerSeen {
+        LedgerSeen::Untold
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {

@@ -278,7 +278,8 @@ enum Command {
         #[command(subcommand)]
         what: client::Message,
     },
-    /// Ask the record of the pacer's decisions why a campaign did or did not bid.
+    /// Ask the record of the pacer's decisions why a campaign did or did not bid, or let the pacer go on with another
+    /// ledger.
     Pacer {
         #[command(subcommand)]
         what: command::pacer::Pacer,

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod here;
 mod money;
+mod receipt;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use tidegate_machines::ledger::is_account_id;
 use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::LiveTable;
+use tidegate_pacer::keeper::{LedgerSeen, LiveTable};
 use tidegate_pacer::limits::{PacingDemoKeys, PacingKeys};
 use tidegate_pacer::room::{OpenTreasury, PacerRoom, Shared, node_of};
 use tidegate_runtime::pump::Pump;
@@ -30,10 +31,12 @@ use crate::config::{deadline_warning, openrtb_settings};
 use crate::extension::{Extension, KnownFamily, Opened};
 
 pub(crate) use elsewhere::PacingLedgerKeys;
+pub(crate) use receipt::{Receipt, file_of as receipt_file, read as read_receipt};
 
 use elsewhere::{Elsewhere, ledger_elsewhere};
 use here::Here;
 use money::{Decided, HoldOf, Ledger, LedgerMoney, OpenHold};
+use receipt::Receipts;
 
 /// Adds the pacer to a server.
 pub struct Pacing;
@@ -153,7 +156,8 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
                 LedgerMoney { ledger: AnyLedger::Here(Here(router)), node: 0 }
             }
             LedgerAt::Elsewhere(server) => {
-                LedgerMoney { ledger: AnyLedger::Elsewhere(Box::new(Elsewhere::new(server))), node: node_of(site) }
+                let elsewhere = Elsewhere::new(server, Receipts::of(site.data()));
+                LedgerMoney { ledger: AnyLedger::Elsewhere(Box::new(elsewhere)), node: node_of(site) }
             }
         }
     }
@@ -185,6 +189,13 @@ impl Ledger for AnyLedger {
         match self {
             AnyLedger::Here(ledger) => ledger.own(account).await,
             AnyLedger::Elsewhere(ledger) => ledger.own(account).await,
+        }
+    }
+
+    async fn look(&self) -> LedgerSeen {
+        match self {
+            AnyLedger::Here(ledger) => ledger.look().await,
+            AnyLedger::Elsewhere(ledger) => ledger.look().await,
         }
     }
 }

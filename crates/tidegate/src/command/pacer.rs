@@ -1,6 +1,9 @@
-//! `tidegate pacer replay`: why a campaign did or did not bid at a time, from the record of decisions.
+//! What can be done with the pacer's files.
 //!
-//! It reads files alone, of a server that runs or does not, and of a copy of its directory.
+//! `tidegate pacer replay`: why a campaign did or did not bid at a time, from the record of decisions. It reads files
+//! alone, of a server that runs or does not, and of a copy of its directory.
+//!
+//! `tidegate pacer accept-ledger`: lets the pacer of a stopped server go on with another ledger than before.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +14,16 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
+use tidegate_journal::directory::Directory;
 use tidegate_machines::TimeMs;
 use tidegate_pacer::decisions::{Question, Record, Recorded, read_folder, read_records, replay};
+use tidegate_pacer::family::CAMPAIGNS;
 use tidegate_pacer::room::decisions_of;
 use tidegate_pacer::zone;
 
 use super::number::whole;
 use crate::output::{complain, say};
+use crate::pacing::{Receipt, read_receipt, receipt_file};
 
 /// What can be asked of the pacer's files.
 #[derive(Subcommand)]
@@ -40,18 +46,70 @@ pub enum Pacer {
         #[arg(long, value_name = "DATE")]
         date: Option<Date>,
         /// Seconds before and after that are shown.
-        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>(0..=86_400, "seconds"))]
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = whole::<u64>(1..=86_400, "seconds"))]
         range_s: u64,
         /// Zone of the time, such as UTC; without it, that of the campaign's plan.
         #[arg(long, value_name = "ZONE")]
         zone: Option<String>,
     },
+    /// Let the pacer of a stopped server go on with another ledger than before, or an older state of it, as the log
+    /// said: it forgets by what it knew the one before. Exit 0 if there is nothing (any more) to forget, 2 if there is
+    /// and --yes was not said.
+    AcceptLedger {
+        /// Data directory of the pacer's server.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Forget it. What the ledger before has, it keeps: money that it holds for this pacer is free again in 30
+        /// days, or when its holds are voided there, and what was won of it is not paid anywhere.
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 /// Does what is asked.
 pub fn run(what: Pacer) -> Result<ExitCode> {
-    let Pacer::Replay { data, campaign, at, date, range_s, zone } = what;
-    let folder = decisions_of(&data);
+    match what {
+        Pacer::Replay { data, campaign, at, date, range_s, zone } => {
+            replay_decisions(&data, &campaign, (at, date), range_s, zone)
+        }
+        Pacer::AcceptLedger { data, yes } => accept_ledger(&data, yes),
+    }
+}
+
+fn accept_ledger(data: &Path, yes: bool) -> Result<ExitCode> {
+    // Nobody serves it meanwhile: a server knows the ledger by what it has read.
+    let _directory = Directory::open_to_mend(data, &[CAMPAIGNS])?;
+    let file = receipt_file(data);
+    let known = match read_receipt(&file) {
+        Ok(None) => {
+            say(format_args!("nothing is known of a ledger before: the next start takes the one that it finds"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        Ok(Some(Receipt { hold, ended })) => format!("it has hold {hold} of this pacer, which was {ended}"),
+        Err(error) => format!("{}: {error}", file.display()),
+    };
+    say(format_args!("the ledger before: {known}"));
+    if !yes {
+        complain(format_args!(
+            "nothing was changed. With --yes this is forgotten, and the next start takes the ledger that it finds. \
+             What the ledger before holds for this pacer it holds for 30 days, or until the holds are voided there, \
+             and what was won of it is not paid"
+        ));
+        return Ok(ExitCode::from(2));
+    }
+    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    say(format_args!("forgotten: the next start takes the ledger that it finds"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn replay_decisions(
+    data: &Path,
+    campaign: &str,
+    (at, date): (Time, Option<Date>),
+    range_s: u64,
+    zone: Option<String>,
+) -> Result<ExitCode> {
+    let folder = decisions_of(data);
     let files = read_folder(&folder)?;
     if files.is_empty() {
         bail!(
@@ -60,7 +118,7 @@ pub fn run(what: Pacer) -> Result<ExitCode> {
             folder.display()
         );
     }
-    let of_plan = zone_of(&files, &campaign)?.ok_or_else(|| {
+    let of_plan = zone_of(&files, campaign)?.ok_or_else(|| {
         anyhow!(
             "the record in {} knows no campaign {campaign:?}: nobody has asked for it, or it is too old",
             folder.display()

@@ -1,7 +1,8 @@
 //! The ledger of another server, over its binary port.
 //!
 //! Promise: a request whose answer is lost is asked again with the same ids, so nothing is held or paid twice. While
-//! the other server is away, no lease is opened, and bids end with those that there are.
+//! the other server is away, no lease is opened, and bids end with those that there are. The same if it has another
+//! ledger than before ([`super::receipt`]): each connection begins with that question.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,8 +12,11 @@ use anyhow::Result;
 use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
 use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
 use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
+use tidegate_pacer::keeper::LedgerSeen;
+use tokio::sync::Mutex;
 
 use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
+use super::receipt::{Ended, Receipt, Receipts, Shown};
 
 config! {
     /// `[pacing.ledger]`.
@@ -44,6 +48,10 @@ const TIMEOUTS: Timeouts =
     Timeouts { connect: Duration::from_secs(2), read: Duration::from_secs(5), write: Duration::from_secs(5) };
 /// After a failure, it is tried again then.
 const AGAIN: Duration = Duration::from_millis(500);
+/// And this long after a look at another ledger than before, until an operator has changed something.
+const AGAIN_AT_OTHER: Duration = Duration::from_secs(3);
+/// Kinds of what is asked.
+const KINDS: usize = 4;
 /// Holds of one request: small enough for a server that takes fewer than most.
 const BATCH: usize = 1_000;
 
@@ -78,10 +86,11 @@ pub fn ledger_elsewhere(document: &Document) -> Result<Option<OtherServer>> {
 /// The ledger of another server. For one thread.
 pub struct Elsewhere {
     server: Arc<OtherServer>,
-    /// `None` while it is used, and before the first request.
-    open: RefCell<Option<Connected>>,
+    /// Held by who asks; `None` before the first request.
+    open: Mutex<Option<Connected>>,
     /// By what was asked: when it failed last, and why. It is not asked again for a while.
-    failed: RefCell<[Option<(Instant, Failed)>; 3]>,
+    failed: RefCell<[Option<(Instant, Failed)>; KINDS]>,
+    receipts: Arc<Receipts>,
 }
 
 /// Why a request was not done, or not wholly.
@@ -91,10 +100,14 @@ enum Failed {
     Unanswered(String),
     /// The token may not do it, whatever it is asked for.
     Forbidden(String),
+    /// It has another ledger than before.
+    Other(String),
 }
 
 /// What is asked.
 enum Asked {
+    /// Whether it answers.
+    Nothing,
     Place(Vec<OwnedHold>),
     Post(Vec<(Box<str>, u64)>),
     Void(Vec<Box<str>>),
@@ -108,28 +121,39 @@ struct OwnedHold {
 }
 
 impl Elsewhere {
-    /// Of this server. It connects when it is asked for something.
-    pub fn new(server: OtherServer) -> Elsewhere {
+    /// Of this server, known again by the receipts. It connects when it is asked for something.
+    pub fn new(server: OtherServer, receipts: Receipts) -> Elsewhere {
         server.warn_if_open("pacing.ledger");
-        Elsewhere { server: Arc::new(server), open: RefCell::default(), failed: RefCell::default() }
+        let (open, failed) = (Mutex::default(), RefCell::default());
+        Elsewhere { server: Arc::new(server), open, failed, receipts: Arc::new(receipts) }
     }
 
-    async fn ask(&self, asked: Asked) -> Result<Vec<Decided>, String> {
+    /// Asks for holds.
+    async fn decide(&self, asked: Asked) -> Result<Vec<Decided>, String> {
+        let count = asked.count();
+        let mut open = self.open.lock().await;
+        self.ask(asked, &mut open).await.or_else(|failed| failed.answer(count))
+    }
+
+    async fn ask(&self, asked: Asked, place: &mut Option<Connected>) -> Result<Vec<Decided>, Failed> {
         let kind = asked.kind();
-        let asked_for = asked.count();
         if let Some((at, failed)) = &self.failed.borrow()[kind]
-            && at.elapsed() < AGAIN
+            && at.elapsed() < failed.pause()
         {
-            return failed.clone().answer(asked_for);
+            return Err(failed.clone());
         }
-        let (open, server) = (self.open.take(), self.server.clone());
+        let (open, server, receipts) = (place.take(), self.server.clone(), self.receipts.clone());
+        let was_connected = open.is_some();
         // The connection comes back if it is as good as before: also when the server refused what it was asked.
         let exchange = move || {
-            let mut connected = match open.map_or_else(|| server.connect(TIMEOUTS), Ok) {
+            let mut connected = match open.map_or_else(|| connect(&server, &receipts), Ok) {
                 Ok(connected) => connected,
-                Err(error) => return (None, Err(Failed::Unanswered(server.why(&error)))),
+                Err(failed) => return (None, Err(failed)),
             };
             let outcomes = asked.over(&mut connected);
+            if let Ok(outcomes) = &outcomes {
+                asked.keep_last(outcomes, &receipts);
+            }
             let usable = matches!(outcomes, Ok(_) | Err(ClientError::Server(_)));
             let failed = |error| match error {
                 ClientError::Server(error) if error.code == "forbidden" => Failed::Forbidden(error.to_string()),
@@ -140,31 +164,68 @@ impl Elsewhere {
         let exchanged = tokio::task::spawn_blocking(exchange).await;
         let (connected, outcomes) = exchanged.expect("the client of the binary port does not panic");
         let is_connected = connected.is_some();
-        self.open.replace(connected);
+        *place = connected;
         let outcomes = outcomes.map_err(|failed| failed.of(&self.server.address));
         let failed = outcomes.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
         let mut all_failed = self.failed.borrow_mut();
-        // Who is not reached is not reached for anything. Who refuses one thing may do another.
-        let of = if is_connected { kind..=kind } else { 0..=2 };
-        all_failed[of].fill(failed);
-        outcomes.or_else(|failed| failed.answer(asked_for))
+        // Who is not reached is not reached for anything, and who is reached again may do all. Who refuses one thing
+        // may do another.
+        if is_connected {
+            if !was_connected {
+                all_failed.fill(None);
+            }
+            all_failed[kind] = failed;
+        } else {
+            all_failed.fill(failed);
+        }
+        outcomes
     }
 }
 
+/// Connects, if the server has the ledger that the one before had.
+fn connect(server: &OtherServer, receipts: &Receipts) -> Result<Connected, Failed> {
+    let unanswered = |error| Failed::Unanswered(server.why(&error));
+    let mut connected = server.connect(TIMEOUTS).map_err(unanswered)?;
+    match receipts.check(&mut connected).map_err(unanswered)? {
+        Shown::Known => Ok(connected),
+        Shown::Unknown { receipt, says } => Err(Failed::Other(why_other(&receipt, &says))),
+    }
+}
+
+/// What an operator is to know of a ledger that is another one than before.
+fn why_other(receipt: &Receipt, says: &str) -> String {
+    let Receipt { hold, ended } = receipt;
+    format!(
+        "it is another ledger than before, or an older state of it, or the token is of another service: hold {hold} of \
+         this pacer was {ended} there, and now it says {says}. Nothing is held, paid or given back in it. Set \
+         pacing.ledger right, or put back the right ledger. If this is the one from now on, stop this server and run \
+         `tidegate pacer accept-ledger --data DIR`"
+    )
+}
+
 impl Failed {
+    /// How long nothing is asked behind it.
+    fn pause(&self) -> Duration {
+        match self {
+            Failed::Unanswered(_) | Failed::Forbidden(_) => AGAIN,
+            Failed::Other(_) => AGAIN_AT_OTHER,
+        }
+    }
+
     /// With the name of the server.
     fn of(self, address: &str) -> Failed {
         let name = |why| format!("{address}, which has the ledger: {why}");
         match self {
             Failed::Unanswered(why) => Failed::Unanswered(name(why)),
             Failed::Forbidden(why) => Failed::Forbidden(name(why)),
+            Failed::Other(why) => Failed::Other(name(why)),
         }
     }
 
     /// The answer to a request for so many holds.
     fn answer(self, count: usize) -> Result<Vec<Decided>, String> {
         match self {
-            Failed::Unanswered(why) => Err(why),
+            Failed::Unanswered(why) | Failed::Other(why) => Err(why),
             Failed::Forbidden(code) => Ok(vec![Err(Refused { code, available: 0 }); count]),
         }
     }
@@ -176,6 +237,7 @@ impl Asked {
             Asked::Place(_) => 0,
             Asked::Post(_) => 1,
             Asked::Void(_) => 2,
+            Asked::Nothing => 3,
         }
     }
 
@@ -184,6 +246,17 @@ impl Asked {
             Asked::Place(holds) => holds.len(),
             Asked::Post(posts) => posts.len(),
             Asked::Void(ids) => ids.len(),
+            Asked::Nothing => 0,
+        }
+    }
+
+    /// Keeps a receipt of the last hold that these outcomes settle.
+    fn keep_last(&self, outcomes: &[Decided], receipts: &Receipts) {
+        let Some(last) = outcomes.iter().rposition(Result::is_ok) else { return };
+        match self {
+            Asked::Post(posts) => receipts.keep(&posts[last].0, Ended::Posted),
+            Asked::Void(ids) => receipts.keep(&ids[last], Ended::Voided),
+            Asked::Place(_) | Asked::Nothing => {}
         }
     }
 
@@ -198,6 +271,7 @@ impl Asked {
                 let ids: Vec<_> = ids.iter().map(|id| &**id).collect();
                 Ok(server.voids(&ids)?.into_iter().map(decided).collect())
             }),
+            Asked::Nothing => server.ping().map(|()| Vec::new()),
         }
     }
 }
@@ -251,20 +325,35 @@ impl Ledger for Elsewhere {
             credit: money.spend.clone(),
             amount: money.amount.0,
         });
-        self.ask(Asked::Place(holds.collect())).await
+        self.decide(Asked::Place(holds.collect())).await
     }
 
     async fn post(&self, posts: &[(Box<str>, u64)]) -> Result<Vec<Decided>, String> {
-        self.ask(Asked::Post(posts.to_vec())).await
+        self.decide(Asked::Post(posts.to_vec())).await
     }
 
     async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
-        self.ask(Asked::Void(ids.to_vec())).await
+        self.decide(Asked::Void(ids.to_vec())).await
     }
 
     /// Nobody knows: a copy of this pacer's directory has the same ids.
     async fn own(&self, _account: &str) -> Result<Vec<OpenHold>, String> {
         Ok(Vec::new())
+    }
+
+    /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.
+    async fn look(&self) -> LedgerSeen {
+        // Who asks for something else sees it.
+        let Ok(mut open) = self.open.try_lock() else { return LedgerSeen::Untold };
+        match self.ask(Asked::Nothing, &mut open).await {
+            // It answers; if it held no money when it was asked last, that has not changed.
+            Ok(_) => match &self.failed.borrow()[Asked::Place(Vec::new()).kind()] {
+                Some((_, Failed::Unanswered(why))) => LedgerSeen::Away(why.clone()),
+                _ => LedgerSeen::Good,
+            },
+            Err(Failed::Other(why)) => LedgerSeen::Other(why),
+            Err(Failed::Unanswered(why) | Failed::Forbidden(why)) => LedgerSeen::Away(why),
+        }
     }
 }
 

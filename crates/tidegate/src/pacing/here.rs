@@ -3,6 +3,7 @@
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_ledger::router::Router;
 use tidegate_machines::ledger::{HoldView, IdSpace, Outcome, Refusal};
+use tidegate_pacer::keeper::LedgerSeen;
 use tidegate_runtime::pump::EdgeHandle;
 
 use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
@@ -76,6 +77,11 @@ impl Ledger for Here {
             }
             after = next;
         }
+    }
+
+    /// It is where this is asked: what can be wrong with it shows when it is asked for money.
+    async fn look(&self) -> LedgerSeen {
+        LedgerSeen::Untold
     }
 }
 

@@ -1,7 +1,7 @@
 //! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
 
 use tidegate_pacer::control::{Money, Settlement, lease_of};
-use tidegate_pacer::keeper::{Held, Settled, Treasury};
+use tidegate_pacer::keeper::{Held, LedgerSeen, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
 
 /// What a ledger says of one hold: nothing is wrong with it, now or when it was asked for before, or why it refuses.
@@ -30,6 +30,9 @@ pub trait Ledger {
 
     /// Open holds of an account that nobody but this pacer has placed.
     fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
+
+    /// How it is, while nothing is asked of it.
+    fn look(&self) -> impl Future<Output = LedgerSeen>;
 }
 
 /// A hold that is open.
@@ -74,6 +77,10 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
             (node == self.node).then_some(Money { lease, opened, account, spend, amount: BudgetMicros(amount) })
         };
         Ok(self.ledger.own(account).await?.into_iter().filter_map(of_lease).collect())
+    }
+
+    async fn look(&self) -> LedgerSeen {
+        self.ledger.look().await
     }
 
     async fn settle(&self, settlements: Vec<Settlement>) -> Vec<Settled> {

@@ -143,6 +143,7 @@ fn the_versions_that_upgrading_names_are_those_of_the_sources() {
         ("archives", of("journal/src/archive", "ARCHIVE_VERSION"), None),
         ("record of the pacer's decisions", of("pacer/src/decisions/record", "LAYOUT"), None),
         ("what the pacer has learned", of("pacer/src/control/learned", "LAYOUT"), None),
+        ("what a ledger has settled last", of("tidegate/src/pacing/receipt", "LAYOUT"), None),
         ("cursors of changes", of("ledger/src/changes/cursor", "VERSION"), None),
     ];
     assert_eq!(rows.len(), expected.len(), "each row is checked");

@@ -11,7 +11,7 @@ use crate::metrics::metric;
 use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
 use crate::services::{ok, said};
 use crate::timeline::copy;
-use crate::{Server, Settings, audit, folder, wait_for};
+use crate::{Server, Settings, audit, folder, tool, wait_for};
 
 /// What the account has: four wins.
 const FUNDS: u64 = 4_000;
@@ -298,5 +298,124 @@ fn a_lease_that_the_ledger_has_settled_otherwise_ends_with_a_word() {
     wait_for("it is counted", || (metric(&server, "tidegate_pacer_leases_paid_otherwise_total") == 1).then_some(()));
     wait_for("nothing is asked for ever", || (campaign(&mut connect(&server), "shoes")["leases"] == 0).then_some(()));
     assert_eq!(balance(&mut money, "spend:shoes").0, PRICE, "the ledger is right");
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// The ledger is put back as it was before the last win was paid, under a pacer that goes on.
+#[test]
+fn an_older_state_of_the_ledger_is_not_asked_until_the_right_one_is_back() {
+    let folder = folder();
+    let address = free_address();
+    let of_bank = ledger(folder.path(), address);
+    let mut bank = Server::start(&of_bank);
+    let mut money = connect(&bank);
+    fund(&mut money, "shoes", FUNDS);
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({}));
+    let win_one = |http: &mut Http<TcpStream>| {
+        let offered = bid(http, number);
+        assert_eq!(win(http, &offered, PRICE), "taken");
+    };
+    let is_paid = |money: &mut Http<TcpStream>, spent: u64| {
+        wait_for("what was won is paid, and nothing is held", || {
+            let held = balance(money, "campaign:shoes").1;
+            (balance(money, "spend:shoes").0 == spent && held == 0).then_some(())
+        });
+    };
+    win_one(&mut http);
+    is_paid(&mut money, PRICE);
+    bank.kill();
+    let (older, newer) = (folder.path().join("older"), folder.path().join("newer"));
+    copy(&of_bank.data, &older);
+    bank = Server::start(&of_bank);
+    money = connect(&bank);
+    win_one(&mut http);
+    is_paid(&mut money, 2 * PRICE);
+    // What is won on a lease that the older one does not have is paid where its money is held.
+    win_one(&mut http);
+    bank.kill();
+    std::fs::rename(&of_bank.data, &newer).expect("it is there");
+    std::fs::rename(&older, &of_bank.data).expect("it is there");
+    bank = Server::start(&of_bank);
+    money = connect(&bank);
+    let health = |http: &mut Http<TcpStream>| ok(http.get("/healthz"))["rooms"].clone();
+    wait_for("an operator sees it", || (health(&mut http) == json!({"pacing": "ledger_other"})).then_some(()));
+    server.says("it is another ledger than before, or an older state of it");
+    server.says("`tidegate pacer accept-ledger --data DIR`");
+    wait_for("the lease is over", || (no_bid(&mut http, number) == "no_lease").then_some(()));
+    assert_eq!(balance(&mut money, "spend:shoes").0, PRICE, "nothing is paid in it");
+    assert_eq!(balance(&mut money, "campaign:shoes"), (FUNDS - PRICE, 0), "and nothing held");
+    // The pacer knows it also behind a start of its own.
+    assert!(server.terminate().status.success());
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    http = connect(&server);
+    wait_for("it is told again", || (health(&mut http) == json!({"pacing": "ledger_other"})).then_some(()));
+    bank.kill();
+    std::fs::rename(&of_bank.data, &older).expect("it is there");
+    std::fs::rename(&newer, &of_bank.data).expect("it is there");
+    bank = Server::start(&of_bank);
+    money = connect(&bank);
+    wait_for("the right one is known", || health(&mut http).is_null().then_some(()));
+    is_paid(&mut money, 3 * PRICE);
+    win_one(&mut http);
+    is_paid(&mut money, FUNDS);
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// By a mistake in its configuration a pacer finds the ledger of another bank, which has the same accounts.
+#[test]
+fn another_ledger_is_taken_when_an_operator_says_so() {
+    let folder = folder();
+    let addresses = [free_address(), free_address()];
+    let bank = Server::start(&ledger(folder.path(), addresses[0]));
+    let other = Settings { binary: addresses[1].to_string(), ..settings_of(folder.path(), "other", String::new()) };
+    let other = Settings { sections: ledger(folder.path(), addresses[1]).sections, ..other };
+    let other = Server::start(&other);
+    let mut accounts = [connect(&bank), connect(&other)];
+    accounts.each_mut().into_iter().for_each(|money| fund(money, "shoes", FUNDS));
+    let settings = addresses.map(|address| pacer(folder.path(), "one", address, TOKEN));
+    let server = Server::start(&settings[0]);
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    let is_paid = |money: &mut Http<TcpStream>| (balance(money, "spend:shoes").0 == PRICE).then_some(());
+    wait_for("the win is paid", || is_paid(&mut accounts[0]));
+    assert!(server.terminate().status.success());
+
+    let server = Server::start(&settings[1]);
+    server.says("it is another ledger than before");
+    http = connect(&server);
+    assert_eq!(no_bid(&mut http, number), "no_lease");
+    assert_eq!(balance(&mut accounts[1], "campaign:shoes"), (FUNDS, 0));
+    let accept = |more: &[&str]| tool(&settings[1].data, &[&["pacer", "accept-ledger"], more].concat());
+    assert_eq!(accept(&["--yes"]).status.code(), Some(1), "a server has the directory");
+    assert!(server.terminate().status.success());
+    let listed = accept(&[]);
+    assert_eq!(listed.status.code(), Some(2), "{listed}");
+    assert!(listed.log.contains("which was posted"), "{listed}");
+    assert_eq!(accept(&["--yes"]).status.code(), Some(0));
+    assert_eq!(accept(&[]).status.code(), Some(0), "nothing is left to forget");
+
+    let server = Server::start(&settings[1]);
+    http = connect(&server);
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    wait_for("the other one pays", || is_paid(&mut accounts[1]));
+    [bank, other, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+#[test]
+fn a_ledger_that_is_away_is_told_before_somebody_bids() {
+    let folder = folder();
+    let address = free_address();
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let away = json!({"pacing": "ledger_away"});
+    wait_for("nobody is there", || (ok(http.get("/healthz"))["rooms"] == away).then_some(()));
+    server.says("no money of campaigns can be held");
+    let bank = Server::start(&ledger(folder.path(), address));
+    wait_for("somebody is", || ok(http.get("/healthz"))["rooms"].is_null().then_some(()));
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }

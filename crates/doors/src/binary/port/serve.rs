@@ -387,12 +387,15 @@ impl<P> BinaryPort<P> {
                 self.end(&purpose);
                 self.refuse(key, correlation, refused);
                 // It was decoded as far as the room decodes any.
-                (call.body.len() / BYTES_PER_WORK_OF_DECODING).min(WORK_OF_REFUSED_MAX) as isize
+                let decoded = call.body.len() / BYTES_PER_WORK_OF_DECODING;
+                (WORK_OF_REFUSAL + decoded).min(WORK_OF_REFUSED_MAX) as isize
             }
         }
     }
 }
 
+/// Work of saying why a request to a room is refused: the text is made for it.
+const WORK_OF_REFUSAL: usize = 16;
 /// Work of a request to a room that was refused, at most: rooms decode no more of one before they refuse it.
 const WORK_OF_REFUSED_MAX: usize = 4_096;
 

@@ -1,0 +1,279 @@
+//! The last settlement that the ledger of another server has answered: by it that ledger is known again.
+//!
+//! ```text
+//!   settled ──▶ Receipts ── at most every few seconds ──▶ DATA/pacer-ledger
+//!                  │
+//!   connected ──▶ asked: post far more than this hold ever had ─┬─ refused because it is settled ──▶ the same ledger
+//!                                                               └─ refused for another reason ─────▶ another one
+//! ```
+//!
+//! Promise: nothing is held, paid or given back in a ledger that does not know what the one before has settled. To ask
+//! changes nothing there, whatever it knows, and needs no other right than to settle.
+//!
+//! Why a settlement, and not a name of the ledger: a copy of its directory has its name too, and one that was put back
+//! from a backup, or has lost its end, has forgotten what it has said. The newest settlement is among what it forgets
+//! first.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tidegate_client::{ClientError, Outcome};
+use tidegate_journal::disk::{Disk, DiskFile, RealDisk};
+use tidegate_link::Connected;
+
+/// More than any hold has, and an amount nevertheless.
+const MORE_THAN_HELD: u64 = i64::MAX as u64;
+/// How often the file is written while leases are settled.
+const SAVE: Duration = Duration::from_secs(5);
+/// What the file begins with, before its layout.
+const NAME: &str = "tidegate pacer-ledger";
+/// The layout.
+const LAYOUT: u32 = 1;
+/// Bytes of the longest file: more is none of ours.
+const FILE_BYTES_MAX: u64 = 256;
+
+/// A hold of which the ledger has said how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Its id.
+    pub hold: Box<str>,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Something was paid.
+    Posted,
+    /// All was given back.
+    Voided,
+}
+
+/// What a ledger says when it is asked for a receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// It has it.
+    Known,
+    /// It has it not, and this is what it knows of the hold.
+    Unknown {
+        /// What it was asked for.
+        receipt: Receipt,
+        /// The stable name of a refusal.
+        says: String,
+    },
+}
+
+/// The receipts of one pacer, of which the last counts.
+pub struct Receipts {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    last: Option<Receipt>,
+    /// When the file was written, if it has the last one or one of a moment before.
+    saved: Option<Instant>,
+    is_unsaved: bool,
+    /// The log says that the file cannot be written.
+    is_told: bool,
+}
+
+impl Ended {
+    /// What a ledger refuses a post with.
+    fn refusal(self) -> &'static str {
+        match self {
+            Ended::Posted => "hold_posted",
+            Ended::Voided => "hold_voided",
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Ended::Posted => "posted",
+            Ended::Voided => "voided",
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Why a ledger refuses a post of a hold that did not end as it says: it never had the hold, has it still, or has
+/// another end of it. What else it says is no word about the hold.
+const OTHERWISE: [&str; 5] = ["hold_not_found", "post_exceeds_hold", "hold_expired", "hold_posted", "hold_voided"];
+
+impl Receipts {
+    /// Those of a data directory.
+    pub fn of(data: &Path) -> Receipts {
+        let path = file_of(data);
+        let last = match read(&path) {
+            Ok(last) => last,
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(
+                    %path, %error,
+                    "what the ledger has settled last is not known: it is not looked at whether it is the same one"
+                );
+                None
+            }
+        };
+        Receipts { path, state: Mutex::new(State { last, saved: None, is_unsaved: false, is_told: false }) }
+    }
+
+    /// Whether the server that is connected has what the ledger before has settled last.
+    pub fn check(&self, server: &mut Connected) -> Result<Shown, ClientError> {
+        let Some(receipt) = self.last() else { return Ok(Shown::Known) };
+        let outcome = server.posts(&[(&receipt.hold, Some(MORE_THAN_HELD))])?.into_iter().next();
+        Ok(match outcome {
+            Some(Outcome::Refused { code, .. }) if code == receipt.ended.refusal() => Shown::Known,
+            Some(Outcome::Refused { code, .. }) if OTHERWISE.contains(&&*code) => {
+                Shown::Unknown { receipt, says: code }
+            }
+            // Refused for what has nothing to do with the hold: nobody knows more than before.
+            _ => Shown::Known,
+        })
+    }
+
+    /// The ledger has said how this hold ended. Waits for the disk now and then.
+    pub fn keep(&self, hold: &str, ended: Ended) {
+        let mut state = self.state.lock().expect("nobody panics with it");
+        state.last = Some(Receipt { hold: hold.into(), ended });
+        state.is_unsaved = true;
+        if state.saved.is_none_or(|at| at.elapsed() >= SAVE) {
+            self.save(&mut state);
+        }
+    }
+
+    fn last(&self) -> Option<Receipt> {
+        self.state.lock().expect("nobody panics with it").last.clone()
+    }
+
+    fn save(&self, state: &mut State) {
+        let Some(receipt) = &state.last else { return };
+        let written = write(&self.path, receipt);
+        (state.saved, state.is_unsaved) = (Some(Instant::now()), written.is_err());
+        if let Err(error) = &written
+            && !state.is_told
+        {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "what the ledger has settled last is not saved; bidding goes on");
+        }
+        state.is_told = written.is_err();
+    }
+}
+
+impl Drop for Receipts {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().expect("nobody panics with it");
+        if state.is_unsaved {
+            self.save(&mut state);
+        }
+    }
+}
+
+/// Where a data directory has its last receipt.
+pub fn file_of(data: &Path) -> PathBuf {
+    data.join("pacer-ledger")
+}
+
+/// The receipt that a file has; `None` if there is no file.
+pub fn read(path: &Path) -> io::Result<Option<Receipt>> {
+    let length = match fs::metadata(path) {
+        Ok(of) if of.is_file() => of.len(),
+        Ok(_) => return Err(io::Error::new(ErrorKind::InvalidInput, "no file")),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let unknown =
+        || io::Error::new(ErrorKind::InvalidData, "it is damaged, or of a layout that this program knows not");
+    if length > FILE_BYTES_MAX {
+        return Err(unknown());
+    }
+    decode(&fs::read(path)?).map(Some).ok_or_else(unknown)
+}
+
+fn write(path: &Path, receipt: &Receipt) -> io::Result<()> {
+    let unfinished = path.with_extension("unfinished");
+    match RealDisk.remove(&unfinished) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = RealDisk.create_new(&unfinished)?;
+    let written = file.write_all_at(encode(receipt).as_bytes(), 0).and_then(|()| DiskFile::sync_data(&file));
+    let written = written.and_then(|()| RealDisk.rename(&unfinished, path));
+    if written.is_err() {
+        // It would keep room that the journals need.
+        let _ = RealDisk.remove(&unfinished);
+    }
+    written
+}
+
+fn encode(receipt: &Receipt) -> String {
+    let Receipt { hold, ended } = receipt;
+    let said = format!("{NAME} {LAYOUT}\n{ended} {hold}\n");
+    format!("{said}{:08x}\n", checksum(&said))
+}
+
+fn decode(bytes: &[u8]) -> Option<Receipt> {
+    let text = str::from_utf8(bytes).ok()?;
+    let (word, hold) = text.lines().nth(1)?.split_once(' ')?;
+    let ended = [Ended::Posted, Ended::Voided].into_iter().find(|ended| ended.word() == word)?;
+    let receipt = Receipt { hold: hold.into(), ended };
+    // What is not written exactly so was not written here.
+    (encode(&receipt) == text).then_some(receipt)
+}
+
+fn checksum(text: &str) -> u32 {
+    crc_fast::crc32_iscsi(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt() -> Receipt {
+        Receipt { hold: "01jdyz8p9nkq4r5s6t7v8w9x0y".into(), ended: Ended::Posted }
+    }
+
+    #[test]
+    fn a_receipt_is_read_as_it_was_written() {
+        let text = encode(&receipt());
+        assert_eq!(decode(text.as_bytes()), Some(receipt()));
+        assert!(text.starts_with("tidegate pacer-ledger 1\nposted 01jdyz8p9nkq4r5s6t7v8w9x0y\n"), "{text}");
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let receipts = Receipts::of(folder.path());
+        assert_eq!(receipts.last(), None);
+        receipts.keep("a", Ended::Posted);
+        // The second one of a moment is written at the end.
+        receipts.keep("b", Ended::Voided);
+        assert_eq!(read(&file_of(folder.path())).unwrap().map(|it| it.hold), Some("a".into()));
+        drop(receipts);
+        let last = Receipt { hold: "b".into(), ended: Ended::Voided };
+        assert_eq!(Receipts::of(folder.path()).last(), Some(last));
+    }
+
+    #[test]
+    fn no_damage_is_read_as_another_receipt() {
+        let text = encode(&receipt()).into_bytes();
+        for length in 0..text.len() {
+            assert_eq!(decode(&text[..length]), None, "the first {length} bytes");
+        }
+        for bit in 0..8 * text.len() {
+            let mut damaged = text.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&damaged), None, "bit {bit}");
+        }
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        fs::write(file_of(folder.path()), vec![b'x'; 1 << 20]).expect("a file for the test");
+        assert!(read(&file_of(folder.path())).is_err());
+        assert_eq!(Receipts::of(folder.path()).last(), None, "and bidding goes on");
+    }
+}
