@@ -97,6 +97,10 @@ impl<'a> Row<'a> {
         let (key_file, named) = (format!("{key}_file"), file.clone());
         let secret = self.secret(key, secret, file)?;
         match (secret.is_empty(), named) {
+            (false, Some(file)) if secret.contains(['\n', '\r']) => {
+                let why = format!("{} has more than one line; expected one secret alone", file.display());
+                Err(self.wrong(&key_file, why))
+            }
             (false, _) => Ok(secret),
             (true, None) => Err(self.wrong(key, format!("expected one that is not empty, or {key_file}"))),
             (true, Some(file)) => Err(self.wrong(&key_file, format!("there is nothing in {}", file.display()))),

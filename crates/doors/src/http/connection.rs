@@ -36,7 +36,7 @@ use super::patient::Patient;
 use super::rewound::HeadTimer;
 use super::rooms::{Answer, NO_OPERATION, Operation, Routing};
 use super::silence::Silence;
-use super::turns::RequestTurns;
+use super::turns::{ReadBy, RequestTurns};
 use super::{proxied, turns, upgrade};
 use crate::auth::Identity;
 use crate::json::{Problem, ProblemCode, Unauthorized, codes};
@@ -301,18 +301,18 @@ impl Connection {
     /// much it asks, waits for that answer: so that a flood of such requests costs its sender more than those who share
     /// the thread with it. The request came at `since`.
     pub async fn answer_in_turn<R: Asked>(&self, request: R, since: Instant) -> Response<R::Body> {
-        let turn = self.turn(request.headers(), request.body_bytes()).await;
+        let turn = self.turn(request.headers(), request.body_bytes(), ReadBy::Hyper).await;
         self.answer(request, turn, since).await
     }
 
     /// Waits until it is the turn of a request with these header fields, and a body of so many bytes if it says so.
-    pub async fn turn(&self, headers: &HeaderMap, body_bytes: Option<u64>) -> Turn {
+    pub async fn turn(&self, headers: &HeaderMap, body_bytes: Option<u64>, read_by: ReadBy) -> Turn {
         let known = self.door.known(headers);
         let caller = self.door.mark(known.as_ref(), self.address);
         // What is too large is refused unread.
         let body_bytes_max = self.door.limits.body_bytes_max as u64;
         let body_bytes = body_bytes.map(|bytes| if bytes > body_bytes_max { 0 } else { bytes });
-        self.door.turns.take(caller, turns::rounds_of_request(body_bytes)).await;
+        self.door.turns.take(caller, turns::rounds_of_request(read_by, body_bytes)).await;
         Turn { caller, is_known: known.is_some() }
     }
 

@@ -27,11 +27,14 @@ use crate::auth::quota::ROWS_PER_REQUEST;
 use crate::turns::limits::WORK_IN_ROUND_MAX;
 use crate::turns::{CallerKey, CallerMark, CallerMarks, CallerName, Turns};
 
-/// Rounds that begin before the thread looks at its sockets again: a small request takes one, about ten microseconds.
-const ROUNDS_IN_TURN: isize = 64;
-/// Handshakes of TLS that go on in a turn: a signature and a key exchange, a quarter of a millisecond or more. Two take
-/// about as long as the requests of a turn.
-const HANDSHAKES_IN_TURN: isize = 2;
+/// Rounds that begin before the thread looks at its sockets again: a small request that the lane answers takes one,
+/// about ten microseconds.
+const ROUNDS_IN_TURN: isize = 32;
+/// Rounds of a small request that hyper reads and the routes find.
+const ROUNDS_BY_HYPER: u64 = 4;
+/// Handshakes of TLS that go on in a turn: a signature and a key exchange, a quarter of a millisecond or more, about as
+/// long as the requests of a turn take.
+const HANDSHAKES_IN_TURN: isize = 1;
 /// Bytes of a request's body that cost as much to decode, and to ask, as a small request.
 const REQUEST_BYTES_PER_ROUND: u64 = 4 << 10;
 /// Bytes of an answer that cost as much to read, make and send as a small answer: a thousand rows, of some 250 bytes
@@ -60,6 +63,15 @@ struct State {
     beginner: Option<Waker>,
     /// Somebody waits for a turn to begin.
     is_asked: bool,
+}
+
+/// By whom a request was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadBy {
+    /// The lane of hot requests.
+    Lane,
+    /// hyper, for all others.
+    Hyper,
 }
 
 /// What takes turns.
@@ -228,8 +240,12 @@ impl Drop for Rounds<'_> {
 }
 
 /// Rounds that a request with a body of so many bytes takes; `None` if nobody has said how long it is.
-pub(super) fn rounds_of_request(body_bytes: Option<u64>) -> u64 {
-    (1 + body_bytes.unwrap_or(BYTES_UNSAID) / REQUEST_BYTES_PER_ROUND).min(ROUNDS_MAX)
+pub(super) fn rounds_of_request(read_by: ReadBy, body_bytes: Option<u64>) -> u64 {
+    let of_any = match read_by {
+        ReadBy::Lane => 1,
+        ReadBy::Hyper => ROUNDS_BY_HYPER,
+    };
+    (of_any + body_bytes.unwrap_or(BYTES_UNSAID) / REQUEST_BYTES_PER_ROUND).min(ROUNDS_MAX)
 }
 
 /// Rounds that an answer of so many bytes takes, beside those of its request.

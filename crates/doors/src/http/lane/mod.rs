@@ -35,6 +35,7 @@ use super::body::HotBody;
 use super::connection::{Asked, Connection, Stopping};
 use super::rewound::Rewound;
 use super::rooms::{Answer, HotPath, Operation};
+use super::turns::ReadBy;
 
 /// Room for what is read at once: a read that does not fill it has found all there is.
 const READ_BYTES: usize = 4 << 10;
@@ -260,7 +261,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Lane<'c, S> {
         stopping: &Stopping,
     ) -> Option<bool> {
         let (connection, since) = (connection.of_sender(&request.head.headers), request.since);
-        let turn = self.while_connected(pin!(connection.turn(request.headers(), request.body_bytes()))).await?;
+        let turn =
+            self.while_connected(pin!(connection.turn(request.headers(), request.body_bytes(), ReadBy::Lane))).await?;
         let answer = {
             let mut answering = pin!(connection.answer(request, turn, since));
             match poll_fn(|context| Poll::Ready(answering.as_mut().poll(context))).await {

@@ -61,7 +61,7 @@ fn who_asks_little_waits_for_a_turn_and_not_for_all_connections_of_who_asks_much
 fn what_is_large_waits_for_as_many_rounds_as_it_costs() {
     let order = order(200, 20);
     let small = order.iter().filter(|caller| **caller == 1).count();
-    // Of 64 rounds of a turn, each caller has half as long as both ask.
+    // Of the rounds of a turn, each caller has half as long as both ask.
     assert!(small >= 150, "ten requests of twenty rounds, and so many small ones: {small}");
     assert!(most_between(&order) <= 3 * ROUNDS_IN_TURN as usize);
 }
@@ -83,8 +83,11 @@ fn nothing_is_left_of_who_gives_up() {
 
 #[test]
 fn bodies_and_answers_are_worth_their_bytes() {
-    assert_eq!([Some(0), Some(200), Some(8 << 10)].map(rounds_of_request), [1, 1, 3]);
-    assert_eq!([None, Some(u64::MAX)].map(rounds_of_request), [17, ROUNDS_MAX]);
+    let by_lane = |bytes| rounds_of_request(ReadBy::Lane, bytes);
+    assert_eq!([Some(0), Some(200), Some(8 << 10)].map(by_lane), [1, 1, 3]);
+    assert_eq!([None, Some(u64::MAX)].map(by_lane), [17, ROUNDS_MAX]);
+    let by_hyper = |bytes| rounds_of_request(ReadBy::Hyper, bytes);
+    assert_eq!([Some(0), Some(8 << 10), None, Some(u64::MAX)].map(by_hyper), [4, 6, 20, ROUNDS_MAX]);
     assert_eq!([200, 100 << 10, u64::MAX].map(rounds_of_answer), [0, 25, ROUNDS_MAX]);
     assert_eq!([200, 100 << 10, u64::MAX].map(requests_of_answer), [0, 6, ROUNDS_MAX as u32]);
     assert_eq!([15, 16, 1_000].map(rounds_of_rows), [0, 1, 62]);

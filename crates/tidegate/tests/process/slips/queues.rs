@@ -53,6 +53,14 @@ fn keys_of_links_that_cannot_work_are_refused_at_their_line() {
         "link.token: token_file is there too; keep one of them",
     );
     refused(&format!("{link}token_file = \"/dev/null\""), "link.token_file: there is nothing in /dev/null");
+    let folder = folder();
+    let two_lines = folder.path().join("token");
+    std::fs::write(&two_lines, "one\ntwo\n").expect("there is room");
+    let two_lines = two_lines.display();
+    refused(
+        &format!("{link}token_file = '{two_lines}'"),
+        &format!("link.token_file: {two_lines} has more than one line"),
+    );
     for url in ["http://a/b c", " http://a", "ftp://a", "a.example/hook"] {
         refused(
             &format!("{QUEUES}{WEBHOOK}secret = \"s\"\nurl = \"{url}\""),
