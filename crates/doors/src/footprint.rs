@@ -33,10 +33,10 @@ const CHANGE_STEPS_UNREAD: usize = 4;
 /// A grant of a service beside its text, about.
 const GRANT_BYTES: usize = 128;
 
-/// A connection of the binary port: replies that its client does not take, and a Hello that it does not finish. Half
-/// frames of those who have shown a token are [`BINARY_AHEAD_BYTES`].
+/// A connection of the binary port: replies that its client does not take, in a buffer that has grown to twice of them,
+/// and a Hello that it does not finish. Half frames of those who have shown a token are [`BINARY_AHEAD_BYTES`].
 pub const BINARY_CONNECTION_BYTES: u64 =
-    (size_of::<Session>() + OUTBOX_BYTES_MAX + FRAME_BYTES_MAX_UNAUTHENTICATED) as u64;
+    (size_of::<Session>() + 2 * OUTBOX_BYTES_MAX + FRAME_BYTES_MAX_UNAUTHENTICATED) as u64;
 /// What one worker has read of frames that are not served.
 pub const BINARY_AHEAD_BYTES: u64 = AHEAD_BYTES.all_max as u64;
 /// Kinds of accounts that one worker remembers.

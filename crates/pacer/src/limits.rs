@@ -79,6 +79,8 @@ pub const WORK_IN_STEP_MAX: usize = 2_048;
 pub const WORK_OF_CHANGE: usize = 32;
 /// Work of a look at one campaign, or at a page of them.
 pub const WORK_OF_PAGE: usize = 64;
+/// Memory of a user that is remembered for frequency caps: a cell of the table.
+pub const USER_MEMORY_BYTES: u64 = 8;
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 /// Bid requests, wins or losses of one frame.

@@ -6,13 +6,14 @@
 //!
 //! Promise: every bound of something that stays in memory until its client, its sender or its time ends it is in a row,
 //! with what it takes as the code counts it. Not in it: the accounts of the ledger, which nobody opens without the
-//! right to (`docs/decisions/0026-memory.md`), what the kernel keeps for sockets, and what is under way between threads
+//! right to (`docs/decisions/0026-memory.md`), campaigns for the same reason, what the kernel keeps for sockets, and what is under way between threads
 //! for a turn.
 
 use tidegate_broker::limits::COMMAND_BYTES_WAITING_MAX;
 use tidegate_broker::{Thing, footprint as broker};
 use tidegate_doors::footprint as doors;
 use tidegate_journal::limits::{GROUP_BYTES_MAX, GROUPS_IN_FLIGHT_MAX, RECENT_BYTES_MAX};
+use tidegate_pacer::limits::{self as pacer, PacingKeys};
 use tidegate_queue::{QueuesKeys, limits as queue};
 
 use crate::config::Config;
@@ -24,6 +25,7 @@ const LOG_BYTES: u64 = ((GROUPS_IN_FLIGHT_MAX + 1) * GROUP_BYTES_MAX) as u64;
 const LEDGER_LOG_BYTES: u64 = LOG_BYTES + RECENT_BYTES_MAX as u64;
 const ROSTER_LOG_BYTES: u64 = LOG_BYTES + tidegate_roster::limits::COMMAND_BYTES_WAITING_MAX as u64;
 const QUEUE_LOG_BYTES: u64 = LEDGER_LOG_BYTES + queue::CALL_BYTES_WAITING_MAX as u64;
+const CAMPAIGN_LOG_BYTES: u64 = LOG_BYTES + pacer::COMMAND_BYTES_WAITING_MAX as u64;
 const TOPIC_LOG_BYTES: u64 = LOG_BYTES + COMMAND_BYTES_WAITING_MAX as u64;
 /// A shape of filters that is not common: a node for each of its levels, in each worker's tables.
 const SHAPE_BYTES: u64 = 1 << 10;
@@ -58,6 +60,7 @@ impl WorstCase {
         costs.extend(of_binary(config, connections.binary as u64));
         costs.extend(of_threads(config, needs));
         costs.extend(of_queues(&queues(config)));
+        costs.extend(of_pacing(&pacing(config)));
         costs.retain(|cost| cost.bytes != Some(0));
         costs.sort_by_key(|cost| std::cmp::Reverse(cost.bytes.unwrap_or(u64::MAX)));
         WorstCase(costs)
@@ -281,11 +284,25 @@ fn of_queues(keys: &QueuesKeys) -> Vec<Cost> {
     ]
 }
 
+/// `[pacing]`
+fn pacing(config: &Config) -> PacingKeys {
+    config.document().section().expect("it was read when the configuration was")
+}
+
+fn of_pacing(keys: &PacingKeys) -> Vec<Cost> {
+    let (shards, users) = (u64::from(keys.shards), keys.users_max as u64);
+    vec![
+        cost("pacing.users_max", users, pacer::USER_MEMORY_BYTES, 1, "users of frequency caps"),
+        cost("pacing.shards", shards, CAMPAIGN_LOG_BYTES, 1, "journals of campaigns: groups and commands under way"),
+    ]
+}
+
 /// What threads and journals have, whoever asks.
 fn of_threads(config: &Config, needs: Needs) -> Vec<Cost> {
     let workers = config.limits.workers as u64;
     let ledgers = needs.indexes as u64;
-    let others = ledgers + u64::from(ROSTER_LOGS) + u64::from(queues(config).shards);
+    let of_rooms = u64::from(queues(config).shards) + u64::from(pacing(config).shards);
+    let others = ledgers + u64::from(ROSTER_LOGS) + of_rooms;
     let topics = (needs.logs as u64).saturating_sub(others);
     let ahead = if config.listen.binary.is_some() { doors::BINARY_AHEAD_BYTES + doors::BINARY_KINDS_BYTES } else { 0 };
     vec![

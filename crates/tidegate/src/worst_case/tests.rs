@@ -7,8 +7,8 @@ use crate::config::{Overrides, schema};
 use crate::host::Host;
 
 const GIB: u64 = 1 << 30;
-const CONNECTIONS: DoorConnections = DoorConnections { http: 1_000, binary: 2_000, mqtt: 10_000 };
-const NEEDS: Needs = Needs { logs: 5, indexes: 1, threads: 3, readers: 0 };
+const CONNECTIONS: DoorConnections = DoorConnections { http: 1_000, binary: 1_000, mqtt: 10_000 };
+const NEEDS: Needs = Needs { logs: 6, indexes: 1, threads: 3, readers: 0 };
 
 fn config(text: &str) -> Config {
     let document = Document::of("test.toml", text, &schema(&[])).expect("a good file");
@@ -32,13 +32,15 @@ fn rows_are_what_the_code_bounds() {
     for (key, bytes) in [
         ("mqtt.waiting_bytes_max", 2 * config("").mqtt.limits.waiting_bytes_max),
         ("mqtt.receive_maximum", 10_000 * broker::unanswered_bytes(1_024)),
-        ("limits.binary_connections_max", 2_000 * doors::BINARY_CONNECTION_BYTES),
+        ("limits.binary_connections_max", 1_000 * doors::BINARY_CONNECTION_BYTES),
         ("limits.http_connections_max", 1_000 * doors::http_connection_bytes(&config("").limits.http)),
         ("limits.http_change_streams_max", 64 * doors::CHANGE_STREAM_BYTES),
         ("limits.http_message_streams_max", 16 * doors::MESSAGE_STREAM_BYTES),
         ("limits.workers", 2 * (doors::REQUESTS_BYTES + doors::BINARY_AHEAD_BYTES + doors::BINARY_KINDS_BYTES)),
         ("data.shards", LEDGER_LOG_BYTES),
         ("topics.shards", 2 * TOPIC_LOG_BYTES),
+        ("pacing.shards", CAMPAIGN_LOG_BYTES),
+        ("pacing.users_max", 8 << 20),
     ] {
         assert_eq!(worst_case.bytes_of(key), Some(bytes), "{key}");
     }
