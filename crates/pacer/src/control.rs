@@ -21,6 +21,7 @@ mod learned;
 mod leases;
 mod pace;
 mod tracked;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,9 +43,13 @@ pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Hold, Known, Leases, Stage};
 use tracked::Tracked;
+use turns::in_turn;
 
 /// In so many rounds, each campaign that is not at rest is looked at once at least.
 const ROUNDS: usize = 10;
+/// Leases that are wanted in one round: about ten milliseconds of shards and ledger. A round of few more ends behind the
+/// campaign with which there are so many.
+const WANTED_MAX: usize = 2_048;
 /// For so long, no campaign of an account that had too little keeps money for requests that come seldom.
 const SHORT_MS: u64 = 10_000;
 
@@ -356,14 +361,24 @@ impl Control {
         counts
     }
 
-    /// What is to be leased for which worker.
+    /// What is to be leased for which worker, as much as can be in one round. The rest waits for the next one, and each
+    /// owner has as much of it as any other: one whose thousands of campaigns have no money keeps nobody waiting.
     pub fn wanted(&mut self, now: TimeMs) -> Vec<(u16, LeaseWanted)> {
-        let (mut all, of) = (Vec::new(), std::mem::take(&mut self.to_lease));
+        let (mut all, mut of) = (Vec::new(), std::mem::take(&mut self.to_lease));
         let unsettled = self.leases.unsettled();
-        each_of(&mut self.campaigns, &of, |number, tracked| {
-            let unsettled = unsettled.get(&number).copied().unwrap_or_default().held;
-            all.extend(tracked.wanted(self.settings, unsettled, now));
-        });
+        let owner_of = |number| Some(&*self.campaigns.get(&number)?.view.last_change.by);
+        let order = in_turn(of.iter(), owner_of);
+        for number in order {
+            if all.len() >= WANTED_MAX {
+                break;
+            }
+            of.remove(&number);
+            if let Some(tracked) = self.campaigns.get_mut(&number) {
+                let unsettled = unsettled.get(&number).copied().unwrap_or_default().held;
+                all.extend(tracked.wanted(self.settings, unsettled, now));
+            }
+        }
+        self.to_lease = of;
         all
     }
 

@@ -7,7 +7,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LeaseId, Life, RetiredLease, Spending};
+use crate::machine::{CampaignView, LastChange, LeaseId, Life, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -112,6 +112,29 @@ fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids
     control.held(lease(1, 0).id, at(23));
     let updates = control.take_updates(at(23));
     assert_eq!((grants(&updates[0]).len(), grants(&updates[1]).len()), (0, 1), "one worker has it");
+}
+
+#[test]
+fn one_owner_whose_campaigns_all_want_money_keeps_no_other_waiting() {
+    const MANY: u32 = 3 * WANTED_MAX as u32;
+    let mut control = Control::new(SETTINGS);
+    let campaign = |number: u32, by: &str| {
+        let last_change = LastChange { by: by.into(), at: NOW };
+        CampaignView { id: format!("c{number}").into(), number, last_change, ..view(10_000_000) }
+    };
+    (0..MANY).for_each(|number| control.learn(campaign(number, "ann")));
+    control.learn(campaign(MANY, "bob"));
+    let mut no_bids = [0; NoBid::ALL.len()];
+    no_bids[NoBid::NoLease as usize] = 1;
+    let used = (0..=MANY).map(|campaign| Used { campaign, no_bids, ..Used::default() }).collect();
+    control.absorb(0, Report { used, now: at(20), ..Report::default() }, at(20));
+    let first = control.wanted(at(20));
+    assert_eq!(first.len(), WANTED_MAX);
+    assert!(first.iter().any(|(_, wanted)| wanted.campaign == MANY), "bob's is among the first");
+    // The rest is not forgotten.
+    let rest: Vec<_> = (0..3).flat_map(|_| control.wanted(at(40))).collect();
+    assert_eq!(first.len() + rest.len(), MANY as usize + 1);
+    assert!(control.wanted(at(60)).is_empty());
 }
 
 #[test]
