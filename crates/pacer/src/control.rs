@@ -47,8 +47,8 @@ use turns::in_turn;
 
 /// In so many rounds, each campaign that is not at rest is looked at once at least.
 const ROUNDS: usize = 10;
-/// Leases that are wanted in one round: about ten milliseconds of shards and ledger. A round of few more ends behind the
-/// campaign with which there are so many.
+/// Leases that are wanted in one round: about ten milliseconds of shards and ledger. It ends behind the campaign with
+/// which there are so many.
 const WANTED_MAX: usize = 2_048;
 /// For so long, no campaign of an account that had too little keeps money for requests that come seldom.
 const SHORT_MS: u64 = 10_000;

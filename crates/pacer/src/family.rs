@@ -12,7 +12,6 @@ use crate::limits::{
     COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_PAGE,
 };
 use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, RetiredLease, Win};
-use crate::plan::Plan;
 use crate::token::Bid;
 
 /// The logs of campaigns: what a snapshot holds is forgotten.
@@ -67,13 +66,9 @@ impl Commands for CampaignCommands {
     }
 
     fn weight(command: &Command) -> usize {
-        let of_plan = |plan: &Plan| {
-            let texts: usize = plan.strategy.parameters.keys().map(|name| name.len() + 64).sum();
-            size_of::<Plan>() + texts + plan.flights.len() * 16 + plan.keys.len() * 8 + 512
-        };
         size_of::<Command>()
             + match command {
-                Command::Put { id, plan, by } => id.len() + by.len() + of_plan(plan),
+                Command::Put { id, plan, by } => id.len() + by.len() + plan.bytes(),
                 Command::Delete { id, by } => id.len() + by.len(),
                 Command::Read { id } | Command::List { after: id, .. } => id.len(),
                 Command::Forget { campaigns } => campaigns.len() * 4,

@@ -100,6 +100,8 @@ pub enum LedgerSeen {
     Away(String),
     /// It is another one than before: nothing is asked of it.
     Other(String),
+    /// It answers, and cannot be known again after a restart, for this reason.
+    Unremembered(String),
 }
 
 /// The money of campaigns.
@@ -142,6 +144,8 @@ pub struct Keeper<S, B, T> {
     ledger_away: Cell<bool>,
     /// It was another one than before when it was looked at last.
     is_ledger_other: Cell<bool>,
+    /// It could not be known again after a restart, when it was looked at last.
+    is_ledger_unremembered: Cell<bool>,
     unsettled: Cell<Unsettled>,
     /// It holds money for leases that are settled here.
     is_ledger_older: Cell<bool>,
@@ -173,6 +177,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             told: RefCell::default(),
             ledger_away: Cell::new(false),
             is_ledger_other: Cell::new(false),
+            is_ledger_unremembered: Cell::new(false),
             unsettled: Cell::default(),
             is_ledger_older: Cell::new(false),
             paid_otherwise: Cell::new(0),
@@ -200,6 +205,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// Whether the ledger is another one than before: then it is away, too.
     pub fn is_ledger_other(&self) -> bool {
         self.is_ledger_other.get()
+    }
+
+    /// Whether the ledger could not be known again after a restart.
+    pub fn is_ledger_unremembered(&self) -> bool {
+        self.is_ledger_unremembered.get()
     }
 
     /// Whether the ledger held money for leases that were settled here, when it was looked at last.
@@ -255,10 +265,18 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// Looks how the ledger is, so that it is known before somebody bids. It may go on beside all else.
     pub async fn look_at_ledger(&self) {
         let seen = self.treasury.look().await;
+        if seen == LedgerSeen::Untold {
+            return;
+        }
         self.is_ledger_other.set(matches!(seen, LedgerSeen::Other(_)));
+        self.is_ledger_unremembered.set(matches!(seen, LedgerSeen::Unremembered(_)));
         match seen {
             LedgerSeen::Untold => {}
             LedgerSeen::Good => self.note_ledger(false),
+            LedgerSeen::Unremembered(why) => {
+                self.note_ledger(false);
+                self.tell("what the ledger has settled last is not saved", &why);
+            }
             LedgerSeen::Away(why) | LedgerSeen::Other(why) => {
                 self.note_ledger(true);
                 self.tell("no money of campaigns can be held", &why);
@@ -384,7 +402,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 let changed = self.shards.ask(shard, Command::Changed { after, limit: PAGE }).await?;
                 let Outcome::Changed { campaigns, up_to } = changed else { unreachable!("of changes") };
                 self.followed.borrow_mut()[usize::from(shard.0)] = up_to;
-                let is_last = campaigns.len() < PAGE;
+                // A page of large plans has few.
+                let is_last = campaigns.is_empty();
                 let mut control = self.control.borrow_mut();
                 campaigns.into_iter().for_each(|view| control.learn(view));
                 if is_last {

@@ -81,6 +81,8 @@ pub const WORK_OF_CHANGE: usize = 32;
 pub const WORK_OF_PAGE: usize = 64;
 /// Memory of a user that is remembered for frequency caps: a cell of the table.
 pub const USER_MEMORY_BYTES: u64 = 8;
+/// Bytes of the plans that a shard tells at once: copying them takes about as long as a step may.
+pub const PAGE_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 /// Bid requests, wins or losses of one frame.

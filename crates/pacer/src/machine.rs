@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
 use tidegate_shard::form::Malformed;
 
-use crate::limits::{ID_BYTES_MAX, LEASES_MAX};
+use crate::limits::{ID_BYTES_MAX, LEASES_MAX, PAGE_BYTES_MAX};
 use crate::plan::{Plan, VERSION_MAX};
 use crate::table::Table;
 use crate::units::BudgetMicros;
@@ -260,19 +260,31 @@ impl Campaigns {
     fn list(&self, after: &str, limit: usize) -> Outcome {
         use std::ops::Bound::{Excluded, Unbounded};
         let behind = self.ids.range::<str, _>((Excluded(after), Unbounded));
-        let found: Vec<CampaignView> =
-            behind.take(limit.saturating_add(1)).map(|(_, number)| self.view(*number)).collect();
-        let has_more = found.len() > limit;
-        let page: Vec<CampaignView> = found.into_iter().take(limit).collect();
-        let next = page.last().filter(|_| has_more).map(|last| last.id.clone());
+        let mut behind = behind.map(|(_, number)| *number);
+        let page = self.page(&mut behind, limit);
+        let next = page.last().filter(|_| behind.next().is_some()).map(|last| last.id.clone());
         Outcome::Campaigns(page, next)
     }
 
     fn changed(&self, after: u64, limit: usize) -> Outcome {
-        let behind = self.changes.range(after.saturating_add(1)..).take(limit);
-        let campaigns: Vec<CampaignView> = behind.map(|(_, number)| self.view(*number)).collect();
+        let mut behind = self.changes.range(after.saturating_add(1)..).map(|(_, number)| *number);
+        let campaigns = self.page(&mut behind, limit);
         let up_to = campaigns.last().map_or(after, |last| last.changed);
         Outcome::Changed { campaigns, up_to }
+    }
+
+    /// The first ones, as many as one answer may have, and one at least.
+    fn page(&self, numbers: &mut impl Iterator<Item = u32>, limit: usize) -> Vec<CampaignView> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while page.len() < limit
+            && bytes < PAGE_BYTES_MAX
+            && let Some(number) = numbers.next()
+        {
+            let view = self.view(number);
+            bytes += view.plan.bytes();
+            page.push(view);
+        }
+        page
     }
 
     /// Whether an event follows from the state.

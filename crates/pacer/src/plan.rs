@@ -47,6 +47,16 @@ pub struct Plan {
     pub openrtb: Option<Box<OpenRtb>>,
 }
 
+impl Plan {
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        let parameters: usize = self.strategy.parameters.keys().map(|name| name.len() + 64).sum();
+        let lists = self.flights.len() * size_of::<Flight>() + self.keys.len() * size_of::<u64>();
+        let texts = self.account.len() + self.spend.len() + self.zone.len() + self.strategy.name.len();
+        size_of::<Plan>() + parameters + lists + texts + self.openrtb.as_ref().map_or(0, |openrtb| openrtb.bytes())
+    }
+}
+
 /// A time in which a campaign runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

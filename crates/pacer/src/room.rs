@@ -312,6 +312,7 @@ fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Opt
         (refused > 0, "ledger_refuses"),
         (keeper.is_ledger_older(), "ledger_older"),
         (owed > 0, "unpaid"),
+        (keeper.is_ledger_unremembered(), "ledger_unremembered"),
     ];
     all.into_iter().find(|(is_so, _)| *is_so).map(|(_, fault)| fault)
 }

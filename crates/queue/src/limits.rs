@@ -12,7 +12,9 @@ config! {
         shards: Count<u16> = 1, 1..=256, restart,
             "shards of queues in a new directory; one that exists keeps its number, and a start with another is \
              refused";
-        node: Count<u16> = 0, 0..=65_535, restart, "number of this node, which is part of the keys of messages";
+        node: Optional<Count<u16>> = NoDefault, .., restart,
+            "number of this node, which is part of the keys of messages; without it, one that follows from the KEY of \
+             data.dir. Nodes whose links send to one queue need different ones";
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of one queue; without it, three quarters of queues.messages_max";

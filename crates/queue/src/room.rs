@@ -22,6 +22,8 @@ use crate::service::{QueueOptions, QueueService};
 /// The shards of queues.
 pub struct QueueRoom {
     options: QueueOptions,
+    /// The number of this node, if the configuration gives one.
+    node: Option<u16>,
     declared: Declared,
     routing: Arc<Routing>,
 }
@@ -31,16 +33,25 @@ impl QueueRoom {
     pub fn new(keys: &QueuesKeys, declared: Declared, routing: Routing) -> QueueRoom {
         QueueRoom {
             declared,
+            node: keys.node,
             routing: Arc::new(routing),
             options: QueueOptions {
                 bounds: keys.bounds(),
-                node: keys.node,
+                node: keys.node.unwrap_or_default(),
                 bodies_bytes_max: keys.bodies_bytes_max,
                 receivers_max: keys.receivers_max,
                 segment_bytes: SEGMENT_BYTES,
             },
         }
     }
+}
+
+/// A number for a node that the configuration gives none. Two nodes of one number would give some messages the same
+/// keys, and a queue to which links of both send would take the second of them for the first, sent again.
+fn node_of<P: Send + 'static>(site: &Site<P>) -> u16 {
+    let key = site.directory().key().expect("a directory that is served has a key").bytes();
+    let [low, high, ..] = blake3::derive_key("tidegate queues: number of a node, layout 1", key);
+    u16::from_le_bytes([low, high])
 }
 
 impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
@@ -50,6 +61,7 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let journal = Options { note_bytes: Options::small(SEGMENT_BYTES).note_bytes, ..sizes() };
+        self.options.node = self.node.unwrap_or_else(|| node_of(site));
         let logs: Vec<_> = site.directory().logs(QUEUES).collect();
         let shards = site.placement().shards(QUEUES).count();
         for log in logs {

@@ -6,6 +6,7 @@ mod here;
 mod money;
 mod receipt;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -150,6 +151,7 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
     fn open(self, site: &Site<P>, pump: &mut Pump<P>) -> LedgerMoney<AnyLedger> {
         match self {
             LedgerAt::Here => {
+                warn_of_receipt(site.data());
                 let shards = site.placement().shards(LEDGER);
                 // It asks for no history: there are no cursors to sign.
                 let router = pump.client(|me| Router::new(me, shards, CursorKey([0, 0])));
@@ -160,6 +162,20 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
                 LedgerMoney { ledger: AnyLedger::Elsewhere(Box::new(elsewhere)), node: node_of(site) }
             }
         }
+    }
+}
+
+/// Warns if the pacer has settled leases in the ledger of another server before.
+fn warn_of_receipt(data: &Path) {
+    let file = receipt_file(data);
+    if file.exists() {
+        let file = file.display();
+        tracing::warn!(
+            %file,
+            "this pacer had its money in the ledger of another server, and [pacing.ledger] names none: what that one \
+             holds and what was won of it is not settled there. Set it again; or, if the ledger here is the one from \
+             now on, stop this server and run `tidegate pacer accept-ledger --data DIR`"
+        );
     }
 }
 

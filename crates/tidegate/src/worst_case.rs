@@ -6,8 +6,8 @@
 //!
 //! Promise: every bound of something that stays in memory until its client, its sender or its time ends it is in a row,
 //! with what it takes as the code counts it. Not in it: the accounts of the ledger, which nobody opens without the
-//! right to (`docs/decisions/0026-memory.md`), campaigns for the same reason, what the kernel keeps for sockets, and what is under way between threads
-//! for a turn.
+//! right to (`docs/decisions/0026-memory.md`), campaigns for the same reason, what the kernel keeps for sockets, and
+//! what is under way between threads for a turn.
 
 use tidegate_broker::limits::COMMAND_BYTES_WAITING_MAX;
 use tidegate_broker::{Thing, footprint as broker};

@@ -269,7 +269,8 @@ pub struct HealthBody {
     /// ledger does not say whether it holds money, so that bids end; `ledger_other`, if that of another server is not
     /// the one that it was, or an older state of it; `ledger_refuses`, if it does not settle leases that are over;
     /// `ledger_older`, if it holds money for leases that are settled here; `unpaid`, if it has no hold any more of
-    /// leases of which something was spent. The server's log says why.
+    /// leases of which something was spent; `ledger_unremembered`, if what it has settled last cannot be saved, by
+    /// which that of another server is known again. The server's log says why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = std::collections::HashMap<String, String>, required = false)]
     rooms: BTreeMap<&'static str, &'static str>,

@@ -23,6 +23,10 @@ const ROWS_MAX: u32 = 1_000;
 const ROWS_DEFAULT: u32 = 100;
 /// Campaigns of one page with curves, each of which is some 4 KB.
 const CURVES_MAX: u32 = 100;
+/// Campaigns that a shard is asked for at once: its other callers wait for so many.
+const ROWS_AT_ONCE: usize = 100;
+/// Bytes of the plans of a shard with which a page ends, whatever its limit.
+const PAGE_BYTES_MAX: usize = 512 << 10;
 
 /// Which campaigns.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -31,7 +35,8 @@ const CURVES_MAX: u32 = 100;
 pub struct CampaignPage {
     /// Only what comes after this: the `next` of the page before.
     after: Option<String>,
-    /// At most so many, 1 to 1,000; 100 if absent.
+    /// At most so many, 1 to 1,000; 100 if absent. A page of large plans has fewer: the last page is the one without
+    /// `next`.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
     /// Only those whose ids begin so.
@@ -83,11 +88,16 @@ pub async fn list_campaigns(
         return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"));
     }
     let limit = if page.curve { limit.min(CURVES_MAX) } else { limit } as usize;
-    let mut found = served.find(&caller, &page, limit).await?;
+    let Found { campaigns: mut found, up_to } = served.find(&caller, &page, limit).await?;
     found.sort_by(|one, other| one.id.cmp(&other.id));
+    // What comes behind may be in a shard that has told no more.
+    if let Some(up_to) = &up_to {
+        found.retain(|view| view.id <= *up_to);
+    }
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(|last| last.id.clone());
+    let last = found.last().map(|last| last.id.clone());
+    let next = if has_more { last } else { up_to };
     let pace: Vec<Option<Live>> = {
         let live = served.live.read().expect("nobody panics with it");
         found.iter().map(|view| live.get(&view.number).cloned()).collect()
@@ -97,14 +107,21 @@ pub async fn list_campaigns(
     Ok(json(StatusCode::OK, &CampaignsBody { campaigns: campaigns.collect(), next }))
 }
 
+/// What was found of a page.
+struct Found {
+    campaigns: Vec<CampaignView>,
+    /// All up to this one; `None` if all of the page.
+    up_to: Option<Box<str>>,
+}
+
 impl Served {
     /// Of each shard the first campaigns of the page that `caller` may look at, one more than the limit at least if
-    /// there are so many.
-    async fn find(&self, caller: &Identity, page: &CampaignPage, limit: usize) -> Result<Vec<CampaignView>, Problem> {
+    /// there are so many, and they are not too large.
+    async fn find(&self, caller: &Identity, page: &CampaignPage, limit: usize) -> Result<Found, Problem> {
         let prefix = page.prefix.as_deref().unwrap_or_default();
         let is_wanted = |id: &str| id.starts_with(prefix) && caller.may(CAMPAIGNS, Action::Read, id);
         let after = page.after.as_deref().unwrap_or_default();
-        let mut found = Vec::new();
+        let (mut found, mut up_to): (Vec<CampaignView>, Option<Box<str>>) = (Vec::new(), None);
         if !prefix.is_empty() && after < prefix {
             // All others that begin so come behind it.
             let read = Command::Read { id: prefix.into() };
@@ -115,21 +132,26 @@ impl Served {
         }
         for shard in self.all_shards() {
             let mut after: Box<str> = after.max(prefix).into();
-            let mut of_shard = 0;
+            let (mut of_shard, mut bytes) = (0, 0);
             loop {
-                let listed = self.ask(shard, Command::List { after, limit }).await?;
+                let listed = self.ask(shard, Command::List { after, limit: ROWS_AT_ONCE }).await?;
                 let Outcome::Campaigns(campaigns, next) = listed else { unreachable!("campaigns were asked for") };
-                let wanted = campaigns.into_iter().filter(|campaign| is_wanted(&campaign.id));
-                let before = found.len();
-                found.extend(wanted);
-                of_shard += found.len() - before;
+                for campaign in campaigns.into_iter().filter(|campaign| is_wanted(&campaign.id)) {
+                    (of_shard, bytes) = (of_shard + 1, bytes + campaign.plan.bytes());
+                    found.push(campaign);
+                }
                 match next {
-                    Some(next) if of_shard <= limit && next.starts_with(prefix) => after = next,
-                    _ => break,
+                    Some(next) if of_shard > limit || !next.starts_with(prefix) => break,
+                    Some(next) if bytes > PAGE_BYTES_MAX => {
+                        up_to = Some(up_to.map_or(next.clone(), |up_to| up_to.min(next)));
+                        break;
+                    }
+                    Some(next) => after = next,
+                    None => break,
                 }
             }
         }
-        Ok(found)
+        Ok(Found { campaigns: found, up_to })
     }
 
     async fn ask_for_one(&self, shard: ShardIndex, read: Command) -> Result<Option<CampaignView>, Problem> {

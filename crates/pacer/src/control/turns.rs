@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// These campaigns, one of each owner's in turn: however many one owner has, those of another wait for as many of its as
-/// they are themselves.
+/// These campaigns, one of each owner's in turn: however many one owner has, those of another wait for as many of its
+/// as they are themselves.
 pub(super) fn in_turn<'c, O: Ord>(
     campaigns: impl Iterator<Item = &'c u32>,
     mut owner_of: impl FnMut(u32) -> O,

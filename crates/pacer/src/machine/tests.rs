@@ -520,6 +520,23 @@ fn changes_and_campaigns_come_in_pages() {
     assert_eq!((rest.len(), next), (1, None));
 }
 
+#[test]
+fn a_page_of_large_plans_is_short_and_the_rest_comes_behind_it() {
+    let mut driven = Driven::new();
+    for id in ["a", "b", "c"] {
+        let flights = (0..12_288).map(|at| Flight { starts_ms: 2 * at, ends_ms: 2 * at + 1 }).collect();
+        driven.put(id, Plan { flights, ..plan(1) });
+    }
+    let mut list = |after: &str| match driven.ask(Command::List { after: after.into(), limit: 100 }) {
+        Outcome::Campaigns(page, next) => (page.len(), next),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(list(""), (2, Some("b".into())), "192 KiB each");
+    assert_eq!(list("b"), (1, None));
+    let Outcome::Changed { campaigns, up_to } = driven.ask(Command::Changed { after: 0, limit: 100 }) else { panic!() };
+    assert_eq!((campaigns.len(), up_to), (2, 2));
+}
+
 /// What is done to one of three campaigns and its leases.
 #[derive(Clone, Debug)]
 enum Act {

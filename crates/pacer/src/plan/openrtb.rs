@@ -99,6 +99,18 @@ fn fault(field: &'static str, why: impl Into<String>) -> Result<(), Fault> {
 }
 
 impl OpenRtb {
+    /// Bytes of memory, about.
+    pub fn bytes(&self) -> usize {
+        let names = |names: &[Box<str>]| names.iter().map(|name| size_of::<Box<str>>() + name.len()).sum::<usize>();
+        let lists = [&self.countries, &self.sites, &self.apps, &self.tags, &self.deals].map(|list| names(list));
+        let of_creative = |creative: &Creative| {
+            let texts = creative.markup.len() + names(&creative.domains) + names(&creative.categories);
+            size_of::<Creative>() + texts + creative.id.len() + creative.attributes.len()
+        };
+        let creatives: usize = self.creatives.iter().map(of_creative).sum();
+        size_of::<OpenRtb>() + lists.iter().sum::<usize>() + creatives
+    }
+
     /// The first thing that is wrong with it.
     pub fn check(&self) -> Result<(), Fault> {
         if !is_of_letters(&self.currency, 3) {

@@ -152,8 +152,15 @@ impl Elsewhere {
             };
             let outcomes = asked.over(&mut connected);
             if let Ok(outcomes) = &outcomes {
+                // A hold that is not there may be in the ledger before, or in another id space of this one.
+                if outcomes.iter().any(is_not_found)
+                    && let Err(failed) = known_again(&mut connected, &server, &receipts)
+                {
+                    return (None, Err(failed));
+                }
                 asked.keep_last(outcomes, &receipts);
             }
+            receipts.save_in_time();
             let usable = matches!(outcomes, Ok(_) | Err(ClientError::Server(_)));
             let failed = |error| match error {
                 ClientError::Server(error) if error.code == "forbidden" => Failed::Forbidden(error.to_string()),
@@ -184,22 +191,34 @@ impl Elsewhere {
 
 /// Connects, if the server has the ledger that the one before had.
 fn connect(server: &OtherServer, receipts: &Receipts) -> Result<Connected, Failed> {
-    let unanswered = |error| Failed::Unanswered(server.why(&error));
-    let mut connected = server.connect(TIMEOUTS).map_err(unanswered)?;
-    match receipts.check(&mut connected).map_err(unanswered)? {
-        Shown::Known => Ok(connected),
+    let mut connected = server.connect(TIMEOUTS).map_err(|error| Failed::Unanswered(server.why(&error)))?;
+    known_again(&mut connected, server, receipts)?;
+    Ok(connected)
+}
+
+/// Whether the ledger is the one that it was before.
+fn known_again(connected: &mut Connected, server: &OtherServer, receipts: &Receipts) -> Result<(), Failed> {
+    match receipts.check(connected).map_err(|error| Failed::Unanswered(server.why(&error)))? {
+        Shown::Known => Ok(()),
         Shown::Unknown { receipt, says } => Err(Failed::Other(why_other(&receipt, &says))),
+        Shown::Unsaid { says } => {
+            Err(Failed::Unanswered(format!("it does not say whether it has settled what it had: {says}")))
+        }
     }
+}
+
+fn is_not_found(decided: &Decided) -> bool {
+    decided.as_ref().is_err_and(|refused| refused.code == "hold_not_found")
 }
 
 /// What an operator is to know of a ledger that is another one than before.
 fn why_other(receipt: &Receipt, says: &str) -> String {
     let Receipt { hold, ended } = receipt;
     format!(
-        "it is another ledger than before, or an older state of it, or the token is of another service: hold {hold} of \
-         this pacer was {ended} there, and now it says {says}. Nothing is held, paid or given back in it. Set \
-         pacing.ledger right, or put back the right ledger. If this is the one from now on, stop this server and run \
-         `tidegate pacer accept-ledger --data DIR`"
+        "it is another ledger than before, or an older state of it, or the token's service is another one or has \
+         another id_space: hold {hold} of this pacer was {ended} there, and now it says {says}. Nothing is held, paid \
+         or given back in it. Set pacing.ledger and the service right, or put back the right ledger. If this is the \
+         one from now on, stop this server and run `tidegate pacer accept-ledger --data DIR`"
     )
 }
 
@@ -276,14 +295,25 @@ impl Asked {
     }
 }
 
-/// Asks for the items in parts.
+/// Asks for the items in parts: of those that are more than the other server lets this service ask at once, each half.
 fn in_batches<T>(
     items: &[T],
     mut ask: impl FnMut(&[T]) -> Result<Vec<Decided>, ClientError>,
 ) -> Result<Vec<Decided>, ClientError> {
     let mut all = Vec::with_capacity(items.len());
-    for batch in items.chunks(BATCH) {
-        all.extend(ask(batch)?);
+    let (mut rest, mut batch) = (items, BATCH);
+    while !rest.is_empty() {
+        let (now, behind) = rest.split_at(rest.len().min(batch));
+        match ask(now) {
+            Ok(decided) => {
+                all.extend(decided);
+                rest = behind;
+            }
+            Err(ClientError::Server(error)) if error.code == "batch_size_invalid" && now.len() > 1 => {
+                batch = now.len().div_ceil(2);
+            }
+            Err(error) => return Err(error),
+        }
     }
     Ok(all)
 }
@@ -347,8 +377,9 @@ impl Ledger for Elsewhere {
         let Ok(mut open) = self.open.try_lock() else { return LedgerSeen::Untold };
         match self.ask(Asked::Nothing, &mut open).await {
             // It answers; if it held no money when it was asked last, that has not changed.
-            Ok(_) => match &self.failed.borrow()[Asked::Place(Vec::new()).kind()] {
-                Some((_, Failed::Unanswered(why))) => LedgerSeen::Away(why.clone()),
+            Ok(_) => match (&self.failed.borrow()[Asked::Place(Vec::new()).kind()], self.receipts.unsaved()) {
+                (Some((_, Failed::Unanswered(why))), _) => LedgerSeen::Away(why.clone()),
+                (_, Some(why)) => LedgerSeen::Unremembered(why),
                 _ => LedgerSeen::Good,
             },
             Err(Failed::Other(why)) => LedgerSeen::Other(why),

@@ -18,7 +18,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_client::{ClientError, Outcome};
@@ -28,7 +28,7 @@ use tidegate_link::Connected;
 /// More than any hold has, and an amount nevertheless.
 const MORE_THAN_HELD: u64 = i64::MAX as u64;
 /// How often the file is written while leases are settled.
-const SAVE: Duration = Duration::from_secs(5);
+const SAVE: Duration = Duration::from_secs(1);
 /// What the file begins with, before its layout.
 const NAME: &str = "tidegate pacer-ledger";
 /// The layout.
@@ -66,6 +66,11 @@ pub enum Shown {
         /// The stable name of a refusal.
         says: String,
     },
+    /// It says something else, so nobody knows.
+    Unsaid {
+        /// This.
+        says: String,
+    },
 }
 
 /// The receipts of one pacer, of which the last counts.
@@ -76,11 +81,11 @@ pub struct Receipts {
 
 struct State {
     last: Option<Receipt>,
-    /// When the file was written, if it has the last one or one of a moment before.
-    saved: Option<Instant>,
+    /// When it was tried to write the file.
+    tried: Option<Instant>,
     is_unsaved: bool,
-    /// The log says that the file cannot be written.
-    is_told: bool,
+    /// Why the file could not be written.
+    failed: Option<String>,
 }
 
 impl Ended {
@@ -125,54 +130,63 @@ impl Receipts {
                 None
             }
         };
-        Receipts { path, state: Mutex::new(State { last, saved: None, is_unsaved: false, is_told: false }) }
+        Receipts { path, state: Mutex::new(State { last, tried: None, is_unsaved: false, failed: None }) }
     }
 
     /// Whether the server that is connected has what the ledger before has settled last.
     pub fn check(&self, server: &mut Connected) -> Result<Shown, ClientError> {
-        let Some(receipt) = self.last() else { return Ok(Shown::Known) };
+        let Some(receipt) = self.state().last.clone() else { return Ok(Shown::Known) };
         let outcome = server.posts(&[(&receipt.hold, Some(MORE_THAN_HELD))])?.into_iter().next();
         Ok(match outcome {
             Some(Outcome::Refused { code, .. }) if code == receipt.ended.refusal() => Shown::Known,
             Some(Outcome::Refused { code, .. }) if OTHERWISE.contains(&&*code) => {
                 Shown::Unknown { receipt, says: code }
             }
-            // Refused for what has nothing to do with the hold: nobody knows more than before.
-            _ => Shown::Known,
+            other => Shown::Unsaid { says: format!("{other:?}") },
         })
     }
 
-    /// The ledger has said how this hold ended. Waits for the disk now and then.
+    /// The ledger has said how this hold ended.
     pub fn keep(&self, hold: &str, ended: Ended) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+        let mut state = self.state();
+        if state.last.is_none() {
+            tracing::info!(hold, "the ledger of the other server is known again by what it settles from now on");
+        }
         state.last = Some(Receipt { hold: hold.into(), ended });
         state.is_unsaved = true;
-        if state.saved.is_none_or(|at| at.elapsed() >= SAVE) {
+    }
+
+    /// Writes the file, if it is not of the last receipt and was not written just now. May wait for the disk.
+    pub fn save_in_time(&self) {
+        let mut state = self.state();
+        if state.is_unsaved && state.tried.is_none_or(|at| at.elapsed() >= SAVE) {
             self.save(&mut state);
         }
     }
 
-    fn last(&self) -> Option<Receipt> {
-        self.state.lock().expect("nobody panics with it").last.clone()
+    /// Why the file has not the last receipt, if it cannot be written.
+    pub fn unsaved(&self) -> Option<String> {
+        self.state().failed.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
     }
 
     fn save(&self, state: &mut State) {
         let Some(receipt) = &state.last else { return };
         let written = write(&self.path, receipt);
-        (state.saved, state.is_unsaved) = (Some(Instant::now()), written.is_err());
-        if let Err(error) = &written
-            && !state.is_told
-        {
-            let path = self.path.display();
-            tracing::warn!(%path, %error, "what the ledger has settled last is not saved; bidding goes on");
-        }
-        state.is_told = written.is_err();
+        state.tried = Some(Instant::now());
+        state.is_unsaved = written.is_err();
+        state.failed = written.err().map(|error| {
+            format!("{}: {error}. An older state of the ledger would be taken for it", self.path.display())
+        });
     }
 }
 
 impl Drop for Receipts {
     fn drop(&mut self) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+        let mut state = self.state();
         if state.is_unsaved {
             self.save(&mut state);
         }
@@ -250,14 +264,17 @@ mod tests {
         assert!(text.starts_with("tidegate pacer-ledger 1\nposted 01jdyz8p9nkq4r5s6t7v8w9x0y\n"), "{text}");
         let folder = tempfile::tempdir().expect("a folder for the test");
         let receipts = Receipts::of(folder.path());
-        assert_eq!(receipts.last(), None);
+        receipts.save_in_time();
+        assert_eq!(read(&file_of(folder.path())).unwrap(), None);
         receipts.keep("a", Ended::Posted);
-        // The second one of a moment is written at the end.
+        receipts.save_in_time();
+        // The second one of a moment is written later, or at the end.
         receipts.keep("b", Ended::Voided);
+        receipts.save_in_time();
         assert_eq!(read(&file_of(folder.path())).unwrap().map(|it| it.hold), Some("a".into()));
         drop(receipts);
         let last = Receipt { hold: "b".into(), ended: Ended::Voided };
-        assert_eq!(Receipts::of(folder.path()).last(), Some(last));
+        assert_eq!(Receipts::of(folder.path()).state().last, Some(last));
     }
 
     #[test]
@@ -274,6 +291,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder for the test");
         fs::write(file_of(folder.path()), vec![b'x'; 1 << 20]).expect("a file for the test");
         assert!(read(&file_of(folder.path())).is_err());
-        assert_eq!(Receipts::of(folder.path()).last(), None, "and bidding goes on");
+        let receipts = Receipts::of(folder.path());
+        assert_eq!(receipts.state().last, None, "and bidding goes on");
+        fs::remove_file(file_of(folder.path())).expect("it is there");
+        fs::create_dir(file_of(folder.path())).expect("a folder in its place");
+        receipts.keep("a", Ended::Posted);
+        assert_eq!(receipts.unsaved(), None);
+        receipts.save_in_time();
+        assert!(receipts.unsaved().is_some_and(|why| why.contains("pacer-ledger: ")), "an operator is told");
+        fs::remove_dir(file_of(folder.path())).expect("it is there");
+        receipts.save(&mut receipts.state());
+        assert_eq!(receipts.unsaved(), None);
     }
 }

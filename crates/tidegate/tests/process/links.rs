@@ -79,7 +79,12 @@ fn send_all(http: &mut Http<TcpStream>) -> Vec<String> {
 fn messages_pass_three_servers_once_and_in_order() {
     let folder = folder();
     let (second, third) = (free_address(), free_address());
-    let c = Server::start(&settings(folder.path(), "c", third, "[[queue]]\nname = \"jobs\"\n".to_owned()));
+    let c = Server::start(&settings(
+        folder.path(),
+        "c",
+        third,
+        "[queues]\nnode = 3\n\n[[queue]]\nname = \"jobs\"\n".to_owned(),
+    ));
     let of_b = settings(folder.path(), "b", second, linked(2, third));
     let mut b = Some(Server::start(&of_b));
     let a = Server::start(&settings(folder.path(), "a", free_address(), linked(1, second)));
@@ -94,7 +99,7 @@ fn messages_pass_three_servers_once_and_in_order() {
     });
     assert_eq!(kills, 3);
     // The key of the first server is the id on all others.
-    for (server, node) in [(b.as_ref().expect("it runs"), 2), (&c, 0)] {
+    for (server, node) in [(b.as_ref().expect("it runs"), 2), (&c, 3)] {
         let found = ok(connect(server).get(&format!("/v1/queues/jobs/ids/{}", keys[0])));
         assert_eq!((&found["state"], &found["node"]), (&json!("acknowledged"), &json!(node)), "{found}");
     }
@@ -102,6 +107,30 @@ fn messages_pass_three_servers_once_and_in_order() {
     let consumers: Vec<_> = trail["trail"].as_array().expect("steps").iter().map(|step| &step["consumer"]).collect();
     assert!(consumers.contains(&&json!("link:next")), "{trail}");
     [Some(a), b, Some(c)].into_iter().flatten().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// Nobody has given them numbers, and their messages come at the same times.
+#[test]
+fn messages_of_two_servers_without_numbers_are_not_taken_for_each_other() {
+    let folder = folder();
+    let last = free_address();
+    let c = Server::start(&settings(folder.path(), "c", last, "[[queue]]\nname = \"jobs\"\n".to_owned()));
+    let first = ["a", "b"].map(|name| {
+        let sections = linked(0, last).replace("node = 0\n", "");
+        Server::start(&settings(folder.path(), name, free_address(), sections))
+    });
+    let mut keys = BTreeSet::new();
+    std::thread::scope(|scope| {
+        let sending = first.each_ref().map(|server| scope.spawn(|| send_all(&mut connect(server))));
+        sending.into_iter().for_each(|sent| keys.extend(sent.join().expect("it sends")));
+    });
+    assert_eq!(keys.len(), 2 * MESSAGES, "the two give no key twice");
+    let mut http = connect(&c);
+    wait_for("all have come", || {
+        let queue = ok(http.get("/v1/queues/jobs"));
+        (queue["waiting"] == 2 * MESSAGES).then_some(())
+    });
+    first.into_iter().chain([c]).for_each(|server| assert!(server.terminate().status.success()));
 }
 
 /// A server that is not there costs a backlog, and no attempts of its messages.

@@ -277,3 +277,35 @@ fn who_may_not_is_refused_and_what_cannot_be_read_is_named() {
     assert_eq!((&told["tags"], &told["creatives"][0]["markup"]), (&json!(["top"]), &creative()["markup"]));
     assert!(server.terminate().status.success());
 }
+
+/// Plans with much markup make a page short, whatever its limit.
+#[test]
+fn a_page_of_large_plans_ends_early_and_the_next_one_goes_on() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path(), ""));
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let creative = |id: &str| {
+        let (markup, domains) = ("x".repeat(30 << 10), ["shoes.example"]);
+        json!({"id": id, "width": 300, "height": 250, "markup": markup, "domains": domains})
+    };
+    let mut ids: Vec<String> = (0..40).map(|number| format!("large-{number:02}")).collect();
+    for id in &ids {
+        put(&mut http, id, 1_000, &json!({"creatives": [creative("c1"), creative("c2")]}));
+    }
+    let (mut found, mut after, mut pages) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = ok(http.get(&format!("/v1/campaigns?limit=1000&prefix=large-&after={after}")));
+        assert!(page.to_string().len() < 4 << 20, "{} bytes", page.to_string().len());
+        let campaigns = page["campaigns"].as_array().expect("a list");
+        found.extend(campaigns.iter().map(|campaign| campaign["id"].as_str().expect("an id").to_owned()));
+        pages += 1;
+        match page["next"].as_str() {
+            Some(next) => after = next.to_owned(),
+            None => break,
+        }
+    }
+    ids.sort();
+    assert_eq!(found, ids);
+    assert!(pages > 1, "{pages}");
+    assert!(server.terminate().status.success());
+}

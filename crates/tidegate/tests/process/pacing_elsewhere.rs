@@ -9,6 +9,7 @@ use crate::http::Http;
 use crate::links::free_address;
 use crate::metrics::metric;
 use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
+use crate::reload::reload;
 use crate::services::{ok, said};
 use crate::timeline::copy;
 use crate::{Server, Settings, audit, folder, tool, wait_for};
@@ -384,6 +385,12 @@ fn another_ledger_is_taken_when_an_operator_says_so() {
     wait_for("the win is paid", || is_paid(&mut accounts[0]));
     assert!(server.terminate().status.success());
 
+    // Nor is the ledger of its own server taken without a word.
+    let here = Settings { sections: "[pacing]\n".to_owned(), ..Settings::new(&folder.path().join("one")) };
+    let server = Server::start(&here);
+    server.says("this pacer had its money in the ledger of another server");
+    assert!(server.terminate().status.success());
+
     let server = Server::start(&settings[1]);
     server.says("it is another ledger than before");
     http = connect(&server);
@@ -417,5 +424,76 @@ fn a_ledger_that_is_away_is_told_before_somebody_bids() {
     server.says("no money of campaigns can be held");
     let bank = Server::start(&ledger(folder.path(), address));
     wait_for("somebody is", || ok(http.get("/healthz"))["rooms"].is_null().then_some(()));
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// The ledger's server lets the pacer ask for few holds at once, and more leases than that wait for it.
+#[test]
+fn a_pacer_asks_for_no_more_at_once_than_its_service_may() {
+    const CAMPAIGNS: usize = 9;
+    let folder = folder();
+    let address = free_address();
+    let of_bank = ledger(folder.path(), address);
+    let bounds = "requests_per_s = 1000\nrequests_burst = 4\n";
+    let of_bank = Settings { sections: format!("{}{bounds}", of_bank.sections), ..of_bank };
+    let mut bank = Server::start(&of_bank);
+    let mut money = connect(&bank);
+    let names: Vec<String> = (0..CAMPAIGNS).map(|number| format!("c{number}")).collect();
+    names.iter().for_each(|name| fund(&mut money, name, FUNDS));
+    let server = Server::start(&pacer(folder.path(), "one", address, TOKEN));
+    let mut http = connect(&server);
+    let numbers: Vec<u64> = names.iter().map(|name| put(&mut http, name, &json!({}))).collect();
+    // All of them want a lease before one has it.
+    numbers.iter().for_each(|number| drop(no_bid(&mut http, *number)));
+    let offered: Vec<Value> = numbers.iter().map(|number| bid(&mut http, *number)).collect();
+    bank.kill();
+    // While the ledger is away, the leases of all end.
+    offered.iter().for_each(|offered| drop(win(&mut http, offered, PRICE)));
+    wait_for("there is no lease any more", || {
+        numbers.iter().all(|number| no_bid(&mut http, *number) == "no_lease").then_some(())
+    });
+    bank = Server::start(&of_bank);
+    money = connect(&bank);
+    wait_for("what was won is paid", || {
+        let is_paid = names.iter().all(|name| {
+            let spent = campaign(&mut http, name)["spent_micros"].as_u64().expect("a sum");
+            balance(&mut money, &format!("spend:{name}")).0 == spent
+        });
+        (is_paid && metric(&server, "tidegate_pacer_leases_unpaid") == 0).then_some(())
+    });
+    [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// The operator of the ledger gives the pacer's service another space of ids, live, and takes it back.
+#[test]
+fn another_space_of_ids_loses_no_lease() {
+    let folder = folder();
+    let address = free_address();
+    let of_bank = ledger(folder.path(), address);
+    let bank = Server::start(&of_bank);
+    let mut money = connect(&bank);
+    fund(&mut money, "shoes", FUNDS);
+    let mut settings = pacer(folder.path(), "one", address, TOKEN);
+    settings.sections = settings.sections.replace("win_deadline_ms = 1000", "win_deadline_ms = 20000");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let number = put(&mut http, "shoes", &json!({}));
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    wait_for("it is paid", || (balance(&mut money, "spend:shoes").0 == PRICE).then_some(()));
+    let offered = bid(&mut http, number);
+    let other_space = format!("{}id_space = \"x\"\n", of_bank.sections);
+    Settings { sections: other_space, ..ledger(folder.path(), address) }.write();
+    reload(&bank, 1, "reloaded");
+    // Its hold is in the space of before.
+    assert_eq!(win(&mut http, &offered, PRICE), "taken");
+    server.says("or has another id_space");
+    of_bank.write();
+    reload(&bank, 2, "reloaded");
+    wait_for("it is paid in its own space", || (balance(&mut money, "spend:shoes").0 == 2 * PRICE).then_some(()));
+    wait_for("nothing is owed", || {
+        (metric(&server, "tidegate_pacer_leases_unpaid") == 0 && ok(http.get("/healthz"))["rooms"].is_null())
+            .then_some(())
+    });
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }
