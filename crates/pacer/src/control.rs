@@ -93,6 +93,9 @@ pub struct Control {
     due: BTreeSet<u32>,
     /// Of those, what money may be wanted for.
     to_lease: BTreeSet<u32>,
+    /// The last campaign of the round of leases before, and how many such rounds there were.
+    leased_up_to: u32,
+    lease_turn: usize,
     /// Those that were among them, and have come to rest since it was asked how campaigns are.
     unshown: BTreeSet<u32>,
     /// Up to which of them rounds have looked.
@@ -124,6 +127,8 @@ impl Control {
             next: BTreeSet::new(),
             due: BTreeSet::new(),
             to_lease: BTreeSet::new(),
+            leased_up_to: 0,
+            lease_turn: 0,
             unshown: BTreeSet::new(),
             looked_up_to: 0,
             leases: Leases::default(),
@@ -367,12 +372,16 @@ impl Control {
         let (mut all, mut of) = (Vec::new(), std::mem::take(&mut self.to_lease));
         let unsettled = self.leases.unsettled();
         let owner_of = |number| Some(&*self.campaigns.get(&number)?.view.last_change.by);
-        let order = in_turn(of.iter(), owner_of);
+        // From behind the campaign with which the round before has ended.
+        let (before, behind) = (of.range(..=self.leased_up_to), of.range(self.leased_up_to.saturating_add(1)..));
+        let order = in_turn(behind.chain(before), owner_of, self.lease_turn);
+        self.lease_turn = self.lease_turn.wrapping_add(1);
         for number in order {
             if all.len() >= WANTED_MAX {
                 break;
             }
             of.remove(&number);
+            self.leased_up_to = number;
             if let Some(tracked) = self.campaigns.get_mut(&number) {
                 let unsettled = unsettled.get(&number).copied().unwrap_or_default().held;
                 all.extend(tracked.wanted(self.settings, unsettled, now));

@@ -23,6 +23,7 @@ use tidegate_planted::{Bug, is_planted};
 use crate::bidder::{Report, Update};
 use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped, UnknownHolds};
 use crate::decisions::DecisionWriter;
+use crate::limits::PAGE_BYTES_MAX;
 use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
@@ -402,8 +403,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 let changed = self.shards.ask(shard, Command::Changed { after, limit: PAGE }).await?;
                 let Outcome::Changed { campaigns, up_to } = changed else { unreachable!("of changes") };
                 self.followed.borrow_mut()[usize::from(shard.0)] = up_to;
-                // A page of large plans has few.
-                let is_last = campaigns.is_empty();
+                // A page of large plans has few. Where plans change all the time, the rest comes in the next round.
+                let bytes: usize = campaigns.iter().map(|campaign| campaign.plan.bytes()).sum();
+                let is_last = campaigns.len() < PAGE && bytes < PAGE_BYTES_MAX;
                 let mut control = self.control.borrow_mut();
                 campaigns.into_iter().for_each(|view| control.learn(view));
                 if is_last {

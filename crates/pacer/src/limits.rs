@@ -79,8 +79,10 @@ pub const WORK_IN_STEP_MAX: usize = 2_048;
 pub const WORK_OF_CHANGE: usize = 32;
 /// Work of a look at one campaign, or at a page of them.
 pub const WORK_OF_PAGE: usize = 64;
-/// Memory of a user that is remembered for frequency caps: a cell of the table.
-pub const USER_MEMORY_BYTES: u64 = 8;
+/// Memory of the table of so many users of frequency caps: buckets of eight cells of eight bytes, a power of two.
+pub const fn users_memory_bytes(users: u64) -> u64 {
+    users.div_ceil(8).next_power_of_two() * 64
+}
 /// Bytes of the plans that a shard tells at once: copying them takes about as long as a step may.
 pub const PAGE_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a segment of a log.

@@ -6,8 +6,8 @@
 //!
 //! Promise: every bound of something that stays in memory until its client, its sender or its time ends it is in a row,
 //! with what it takes as the code counts it. Not in it: the accounts of the ledger, which nobody opens without the
-//! right to (`docs/decisions/0026-memory.md`), campaigns for the same reason, what the kernel keeps for sockets, and
-//! what is under way between threads for a turn.
+//! right to (`docs/decisions/0026-memory.md`), campaigns and their leases for the same reason, what the kernel keeps
+//! for sockets, and what is under way between threads for a turn.
 
 use tidegate_broker::limits::COMMAND_BYTES_WAITING_MAX;
 use tidegate_broker::{Thing, footprint as broker};
@@ -292,7 +292,12 @@ fn pacing(config: &Config) -> PacingKeys {
 fn of_pacing(keys: &PacingKeys) -> Vec<Cost> {
     let (shards, users) = (u64::from(keys.shards), keys.users_max as u64);
     vec![
-        cost("pacing.users_max", users, pacer::USER_MEMORY_BYTES, 1, "users of frequency caps"),
+        Cost {
+            key: "pacing.users_max",
+            value: users,
+            of: "users of frequency caps".to_owned(),
+            bytes: Some(pacer::users_memory_bytes(users)),
+        },
         cost("pacing.shards", shards, CAMPAIGN_LOG_BYTES, 1, "journals of campaigns: groups and commands under way"),
     ]
 }

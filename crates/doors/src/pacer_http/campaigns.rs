@@ -25,8 +25,8 @@ const ROWS_DEFAULT: u32 = 100;
 const CURVES_MAX: u32 = 100;
 /// Campaigns that a shard is asked for at once: its other callers wait for so many.
 const ROWS_AT_ONCE: usize = 100;
-/// Bytes of the plans of a shard with which a page ends, whatever its limit.
-const PAGE_BYTES_MAX: usize = 512 << 10;
+/// Bytes of plans with which a page ends, whatever its limit: an equal part for each shard.
+const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Which campaigns.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -130,11 +130,12 @@ impl Served {
                 _ => {}
             }
         }
+        let bytes_max = PAGE_BYTES_MAX / usize::from(self.shards).max(1);
         for shard in self.all_shards() {
             let mut after: Box<str> = after.max(prefix).into();
             let (mut of_shard, mut bytes) = (0, 0);
             loop {
-                let listed = self.ask(shard, Command::List { after, limit: ROWS_AT_ONCE }).await?;
+                let listed = self.ask(shard, Command::List { after, limit: ROWS_AT_ONCE.min(limit + 1) }).await?;
                 let Outcome::Campaigns(campaigns, next) = listed else { unreachable!("campaigns were asked for") };
                 for campaign in campaigns.into_iter().filter(|campaign| is_wanted(&campaign.id)) {
                     (of_shard, bytes) = (of_shard + 1, bytes + campaign.plan.bytes());
@@ -142,8 +143,10 @@ impl Served {
                 }
                 match next {
                     Some(next) if of_shard > limit || !next.starts_with(prefix) => break,
-                    Some(next) if bytes > PAGE_BYTES_MAX => {
-                        up_to = Some(up_to.map_or(next.clone(), |up_to| up_to.min(next)));
+                    Some(_) if bytes > bytes_max => {
+                        // Not what the shard says comes next, which the caller may not know.
+                        let last = found.last().expect("bytes are of what was found").id.clone();
+                        up_to = Some(up_to.map_or(last.clone(), |up_to| up_to.min(last)));
                         break;
                     }
                     Some(next) => after = next,

@@ -162,6 +162,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                     let is_gone = control.was_held(money.lease);
                     let held = if is_gone { BudgetMicros::ZERO } else { money.amount - *spent };
                     control.left_open(settlement, Outstanding { held, owed: *spent });
+                    // Who ends the campaign goes on with the ledger that there is.
+                    if control.is_of_ended(money.lease) {
+                        done.push(money.lease);
+                    }
                 }
                 Settled::Unknown(_) if is_planted(Bug::SettlementTrusted) => done.push(money.lease),
                 Settled::Unknown(why) => self.tell("the ledger does not say whether a lease is settled", &why),

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -50,6 +51,10 @@ const TIMEOUTS: Timeouts =
 const AGAIN: Duration = Duration::from_millis(500);
 /// And this long after a look at another ledger than before, until an operator has changed something.
 const AGAIN_AT_OTHER: Duration = Duration::from_secs(3);
+/// The ledger is asked so often whether it is the one that it was.
+const RECHECK: Duration = Duration::from_secs(1);
+/// And so often where it does not find a hold.
+const RECHECK_MISSED: Duration = Duration::from_millis(100);
 /// Kinds of what is asked.
 const KINDS: usize = 4;
 /// Holds of one request: small enough for a server that takes fewer than most.
@@ -87,10 +92,19 @@ pub fn ledger_elsewhere(document: &Document) -> Result<Option<OtherServer>> {
 pub struct Elsewhere {
     server: Arc<OtherServer>,
     /// Held by who asks; `None` before the first request.
-    open: Mutex<Option<Connected>>,
+    open: Mutex<Option<Open>>,
+    /// Holds of one request, at most: fewer, once the other server has said so.
+    batch: Arc<AtomicUsize>,
     /// By what was asked: when it failed last, and why. It is not asked again for a while.
     failed: RefCell<[Option<(Instant, Failed)>; KINDS]>,
     receipts: Arc<Receipts>,
+}
+
+/// A connection to the ledger that it was before.
+struct Open {
+    connected: Connected,
+    /// When that was looked at last.
+    checked: Option<Instant>,
 }
 
 /// Why a request was not done, or not wholly.
@@ -125,7 +139,8 @@ impl Elsewhere {
     pub fn new(server: OtherServer, receipts: Receipts) -> Elsewhere {
         server.warn_if_open("pacing.ledger");
         let (open, failed) = (Mutex::default(), RefCell::default());
-        Elsewhere { server: Arc::new(server), open, failed, receipts: Arc::new(receipts) }
+        let batch = Arc::new(AtomicUsize::new(BATCH));
+        Elsewhere { server: Arc::new(server), open, batch, failed, receipts: Arc::new(receipts) }
     }
 
     /// Asks for holds.
@@ -135,29 +150,33 @@ impl Elsewhere {
         self.ask(asked, &mut open).await.or_else(|failed| failed.answer(count))
     }
 
-    async fn ask(&self, asked: Asked, place: &mut Option<Connected>) -> Result<Vec<Decided>, Failed> {
+    /// What was decided, of the first of what was asked if it is fewer: the others are to be asked for again.
+    async fn ask(&self, asked: Asked, place: &mut Option<Open>) -> Result<Vec<Decided>, Failed> {
         let kind = asked.kind();
         if let Some((at, failed)) = &self.failed.borrow()[kind]
             && at.elapsed() < failed.pause()
         {
             return Err(failed.clone());
         }
-        let (open, server, receipts) = (place.take(), self.server.clone(), self.receipts.clone());
+        let (server, receipts, batch) = (self.server.clone(), self.receipts.clone(), self.batch.clone());
+        let open = place.take();
         let was_connected = open.is_some();
         // The connection comes back if it is as good as before: also when the server refused what it was asked.
         let exchange = move || {
-            let mut connected = match open.map_or_else(|| connect(&server, &receipts), Ok) {
-                Ok(connected) => connected,
+            receipts.save_in_time();
+            let open = open.map_or_else(|| connect(&server), Ok);
+            let mut open = match open.and_then(|open| open.known_again(RECHECK, &server, &receipts)) {
+                Ok(open) => open,
                 Err(failed) => return (None, Err(failed)),
             };
-            let outcomes = asked.over(&mut connected);
+            let outcomes = asked.over(&mut open.connected, &batch);
             if let Ok(outcomes) = &outcomes {
                 // A hold that is not there may be in the ledger before, or in another id space of this one.
-                if outcomes.iter().any(is_not_found)
-                    && let Err(failed) = known_again(&mut connected, &server, &receipts)
-                {
-                    return (None, Err(failed));
-                }
+                let within = if outcomes.iter().any(is_not_found) { RECHECK_MISSED } else { RECHECK };
+                open = match open.known_again(within, &server, &receipts) {
+                    Ok(open) => open,
+                    Err(failed) => return (None, Err(failed)),
+                };
                 asked.keep_last(outcomes, &receipts);
             }
             receipts.save_in_time();
@@ -166,12 +185,12 @@ impl Elsewhere {
                 ClientError::Server(error) if error.code == "forbidden" => Failed::Forbidden(error.to_string()),
                 error => Failed::Unanswered(server.why(&error)),
             };
-            (usable.then_some(connected), outcomes.map_err(failed))
+            (usable.then_some(open), outcomes.map_err(failed))
         };
         let exchanged = tokio::task::spawn_blocking(exchange).await;
-        let (connected, outcomes) = exchanged.expect("the client of the binary port does not panic");
-        let is_connected = connected.is_some();
-        *place = connected;
+        let (open, outcomes) = exchanged.expect("the client of the binary port does not panic");
+        let is_connected = open.is_some();
+        *place = open;
         let outcomes = outcomes.map_err(|failed| failed.of(&self.server.address));
         let failed = outcomes.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
         let mut all_failed = self.failed.borrow_mut();
@@ -189,20 +208,30 @@ impl Elsewhere {
     }
 }
 
-/// Connects, if the server has the ledger that the one before had.
-fn connect(server: &OtherServer, receipts: &Receipts) -> Result<Connected, Failed> {
-    let mut connected = server.connect(TIMEOUTS).map_err(|error| Failed::Unanswered(server.why(&error)))?;
-    known_again(&mut connected, server, receipts)?;
-    Ok(connected)
+/// A connection, of which it is not known yet to which ledger.
+fn connect(server: &OtherServer) -> Result<Open, Failed> {
+    let connected = server.connect(TIMEOUTS).map_err(|error| Failed::Unanswered(server.why(&error)))?;
+    Ok(Open { connected, checked: None })
 }
 
-/// Whether the ledger is the one that it was before.
-fn known_again(connected: &mut Connected, server: &OtherServer, receipts: &Receipts) -> Result<(), Failed> {
-    match receipts.check(connected).map_err(|error| Failed::Unanswered(server.why(&error)))? {
-        Shown::Known => Ok(()),
-        Shown::Unknown { receipt, says } => Err(Failed::Other(why_other(&receipt, &says))),
-        Shown::Unsaid { says } => {
-            Err(Failed::Unanswered(format!("it does not say whether it has settled what it had: {says}")))
+impl Open {
+    /// The same connection, if the ledger is the one that it was before, as of the last `within`: an operator may give
+    /// the service other rights, or another space of ids, while it is connected.
+    fn known_again(mut self, within: Duration, server: &OtherServer, receipts: &Receipts) -> Result<Open, Failed> {
+        if self.checked.is_some_and(|at| at.elapsed() < within) {
+            return Ok(self);
+        }
+        self.checked = Some(Instant::now());
+        match receipts.check(&mut self.connected) {
+            Ok(Shown::Known) => Ok(self),
+            Ok(Shown::Unknown { receipt, says }) => Err(Failed::Other(why_other(&receipt, &says))),
+            Ok(Shown::Unsaid { says }) => Err(Failed::Unanswered(format!(
+                "it does not say whether it has settled what it had: {says}. If it is to be taken as it is, stop this \
+                 server and run `tidegate pacer accept-ledger --data DIR`"
+            ))),
+            // Who may not settle cannot ask, and is told so when something is to be settled.
+            Err(ClientError::Server(error)) if error.code == "forbidden" => Ok(self),
+            Err(error) => Err(Failed::Unanswered(server.why(&error))),
         }
     }
 }
@@ -279,14 +308,14 @@ impl Asked {
         }
     }
 
-    fn over(&self, server: &mut Connected) -> Result<Vec<Decided>, ClientError> {
+    fn over(&self, server: &mut Connected, batch: &AtomicUsize) -> Result<Vec<Decided>, ClientError> {
         match self {
-            Asked::Place(holds) => in_batches(holds, |holds| place(holds, server)),
-            Asked::Post(posts) => in_batches(posts, |posts| {
+            Asked::Place(holds) => in_batches(holds, batch, |holds| place(holds, server)),
+            Asked::Post(posts) => in_batches(posts, batch, |posts| {
                 let posts: Vec<_> = posts.iter().map(|(id, amount)| (&**id, Some(*amount))).collect();
                 Ok(server.posts(&posts)?.into_iter().map(decided).collect())
             }),
-            Asked::Void(ids) => in_batches(ids, |ids| {
+            Asked::Void(ids) => in_batches(ids, batch, |ids| {
                 let ids: Vec<_> = ids.iter().map(|id| &**id).collect();
                 Ok(server.voids(&ids)?.into_iter().map(decided).collect())
             }),
@@ -295,23 +324,27 @@ impl Asked {
     }
 }
 
-/// Asks for the items in parts: of those that are more than the other server lets this service ask at once, each half.
+/// Asks for the items in parts of a size that the other server takes of this service, as far as it does not ask for a
+/// pause.
 fn in_batches<T>(
     items: &[T],
+    batch: &AtomicUsize,
     mut ask: impl FnMut(&[T]) -> Result<Vec<Decided>, ClientError>,
 ) -> Result<Vec<Decided>, ClientError> {
     let mut all = Vec::with_capacity(items.len());
-    let (mut rest, mut batch) = (items, BATCH);
+    let mut rest = items;
     while !rest.is_empty() {
-        let (now, behind) = rest.split_at(rest.len().min(batch));
+        let (now, behind) = rest.split_at(rest.len().min(batch.load(Ordering::Relaxed)));
         match ask(now) {
             Ok(decided) => {
                 all.extend(decided);
                 rest = behind;
             }
             Err(ClientError::Server(error)) if error.code == "batch_size_invalid" && now.len() > 1 => {
-                batch = now.len().div_ceil(2);
+                batch.store(now.len().div_ceil(2), Ordering::Relaxed);
             }
+            // What is done is done: asked for again, it would be counted again.
+            Err(ClientError::Server(error)) if error.retry_after.is_some() && !all.is_empty() => break,
             Err(error) => return Err(error),
         }
     }
@@ -373,8 +406,7 @@ impl Ledger for Elsewhere {
 
     /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.
     async fn look(&self) -> LedgerSeen {
-        // Who asks for something else sees it.
-        let Ok(mut open) = self.open.try_lock() else { return LedgerSeen::Untold };
+        let mut open = self.open.lock().await;
         match self.ask(Asked::Nothing, &mut open).await {
             // It answers; if it held no money when it was asked last, that has not changed.
             Ok(_) => match (&self.failed.borrow()[Asked::Place(Vec::new()).kind()], self.receipts.unsaved()) {

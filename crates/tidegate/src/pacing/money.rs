@@ -19,13 +19,13 @@ pub struct Refused {
 /// A ledger that is asked for holds. What it says is in the order of what is asked; an error says why it is not known
 /// whether anything was done.
 pub trait Ledger {
-    /// Holds money.
+    /// Holds money. What was decided may be of the first holds alone: the others are to be asked for again.
     fn place(&self, holds: &[HoldOf<'_>]) -> impl Future<Output = Result<Vec<Decided>, String>>;
 
-    /// Pays so much of holds.
+    /// Pays so much of holds, of the first as above.
     fn post(&self, posts: &[(Box<str>, u64)]) -> impl Future<Output = Result<Vec<Decided>, String>>;
 
-    /// Gives back holds.
+    /// Gives back holds, of the first as above.
     fn void(&self, ids: &[Box<str>]) -> impl Future<Output = Result<Vec<Decided>, String>>;
 
     /// Open holds of an account that nobody but this pacer has placed.
@@ -87,7 +87,9 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
         let (paid, free): (Vec<_>, Vec<_>) =
             settlements.iter().enumerate().partition(|(_, settlement)| settlement.spent > BudgetMicros::ZERO);
         let id = |settlement: &Settlement| settlement.money.hold_id(self.node);
-        let mut settled = vec![Settled::Done; settlements.len()];
+        // Of what is not decided, nobody knows.
+        let unasked = Settled::Unknown("the ledger asks for a pause".to_owned());
+        let mut settled = vec![unasked; settlements.len()];
         if !paid.is_empty() {
             let posts: Vec<_> = paid.iter().map(|(_, settlement)| (id(settlement), settlement.spent.0)).collect();
             note(&mut settled, &paid, self.ledger.post(&posts).await, posted);

@@ -1,14 +1,15 @@
 //! The last settlement that the ledger of another server has answered: by it that ledger is known again.
 //!
 //! ```text
-//!   settled ──▶ Receipts ── at most every few seconds ──▶ DATA/pacer-ledger
+//!   settled ──▶ Receipts ── at most once a second ──▶ DATA/pacer-ledger
 //!                  │
 //!   connected ──▶ asked: post far more than this hold ever had ─┬─ refused because it is settled ──▶ the same ledger
 //!                                                               └─ refused for another reason ─────▶ another one
 //! ```
 //!
 //! Promise: nothing is held, paid or given back in a ledger that does not know what the one before has settled. To ask
-//! changes nothing there, whatever it knows, and needs no other right than to settle.
+//! moves no money there, whatever it knows, and needs no other right than to settle. Of a ledger with several shards,
+//! it says something of the shard of that settlement.
 //!
 //! Why a settlement, and not a name of the ledger: a copy of its directory has its name too, and one that was put back
 //! from a backup, or has lost its end, has forgotten what it has said. The newest settlement is among what it forgets
@@ -223,6 +224,7 @@ fn write(path: &Path, receipt: &Receipt) -> io::Result<()> {
     let file = RealDisk.create_new(&unfinished)?;
     let written = file.write_all_at(encode(receipt).as_bytes(), 0).and_then(|()| DiskFile::sync_data(&file));
     let written = written.and_then(|()| RealDisk.rename(&unfinished, path));
+    let written = written.and_then(|()| RealDisk.sync_dir(path.parent().unwrap_or(Path::new("."))));
     if written.is_err() {
         // It would keep room that the journals need.
         let _ = RealDisk.remove(&unfinished);

@@ -44,6 +44,7 @@ fn rows_are_what_the_code_bounds() {
     ] {
         assert_eq!(worst_case.bytes_of(key), Some(bytes), "{key}");
     }
+    assert_eq!(of("[pacing]\nusers_max = 1100000\n").bytes_of("pacing.users_max"), Some(16 << 20));
     let sum: u64 = worst_case.0.iter().map(|cost| cost.bytes.expect("all have bounds")).sum();
     assert_eq!(worst_case.bytes(), Some(sum));
     assert!(worst_case.0.is_sorted_by_key(|cost| std::cmp::Reverse(cost.bytes)), "the largest first");
