@@ -89,7 +89,10 @@ macro_rules! numbers {
                 const EXPECTED: Expected = Expected::Integer;
                 const UNIT: &'static str = $unit;
                 fn settle(value: Option<Value<'_>>, row: &KeyRow) -> Result<T, Wrong> {
-                    number(value, row).map(T::of)
+                    let number = number(value, row)?;
+                    // A key without a default has no range of its own.
+                    let is_within = number <= T::MAX;
+                    is_within.then(|| T::of(number)).ok_or_else(|| Wrong::Expected(format!("0 to {}", T::MAX)))
                 }
             }
         )*

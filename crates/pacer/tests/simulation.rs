@@ -791,6 +791,41 @@ fn money_that_is_held_for_leases_that_nobody_knows_is_given_back() {
     );
 }
 
+/// The shards of a world in which a plan is changed whenever somebody asks what has changed.
+struct Restless {
+    reach: Reach,
+    campaign: usize,
+    asked: Cell<u64>,
+}
+
+impl Shards for Restless {
+    fn count(&self) -> u16 {
+        self.reach.count()
+    }
+
+    fn ask(&self, shard: ShardIndex, command: Command) -> impl Future<Output = Result<Outcome, String>> + use<> {
+        if matches!(command, Command::Changed { .. }) {
+            self.asked.set(self.asked.get() + 1);
+            assert!(self.asked.get() < 100, "it is asked again and again");
+            let (id, version) = (id(self.campaign), self.asked.get() + 1);
+            let plan = Box::new(plan(self.campaign, version, 1_000, None));
+            self.reach.0.decide(shard, &Command::Put { id, plan, by: "ann".into() });
+        }
+        self.reach.ask(shard, command)
+    }
+}
+
+#[test]
+fn a_round_comes_to_an_end_while_plans_change_all_the_time() {
+    let node = Node::new(0, 7, Rc::new(Chance(Cell::new(7))), Rc::default());
+    node.world.lost.set(0);
+    let reach = Reach(node.world.clone());
+    let shards = Restless { reach: reach.clone(), campaign: 0, asked: Cell::new(0) };
+    let keeper = Keeper::new(Control::new(SETTINGS), (shards, reach.clone(), reach), WORKERS, LiveTable::default());
+    run(keeper.recover()).expect("every answer comes");
+    run(keeper.round());
+}
+
 #[test]
 fn several_nodes_do_not_spend_more_than_their_accounts_have_in_any_seed() {
     let Range { start, end } = seeds();

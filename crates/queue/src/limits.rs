@@ -13,8 +13,8 @@ config! {
             "shards of queues in a new directory; one that exists keeps its number, and a start with another is \
              refused";
         node: Optional<Count<u16>> = NoDefault, .., restart,
-            "number of this node, which is part of the keys of messages; without it, one that follows from the KEY of \
-             data.dir. Nodes whose links send to one queue need different ones";
+            "number of this node, 0 to 65535, which is part of the keys of messages; without it, one that follows from \
+             the KEY of data.dir. Nodes whose links send to one queue need different ones";
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of one queue; without it, three quarters of queues.messages_max";
