@@ -486,6 +486,21 @@ impl<T: RequestTicket> Service for QueueService<T> {
         self.waiters.nobody_arrived() && self.ready.is_empty() && self.unread.is_empty() && !reads
     }
 
+    fn give_up(&mut self) -> Vec<T> {
+        let reading = std::mem::take(&mut self.readings).into_values().filter_map(Reading::receiver);
+        let unread = self.unread.drain(..).map(|(handover, _)| handover.receiver.ticket);
+        let ready = self.ready.drain(..).map(|(ticket, _)| ticket);
+        ready.chain(unread).chain(reading).chain(self.waiters.take_all()).collect()
+    }
+
+    fn asker(note: Note<T>) -> Option<T> {
+        match note {
+            Note::Receive(ticket, _) => Some(ticket),
+            // Whoever asked for messages was answered when the shard stopped.
+            Note::Forget(..) => None,
+        }
+    }
+
     fn before<L: LogStore>(&mut self, turn: &mut QueueTurn<'_, T, L>) -> Result<bool, JournalError> {
         let mut worked = false;
         self.now = turn.now();

@@ -93,6 +93,16 @@ pub trait Service: Sized {
         true
     }
 
+    /// The shard has stopped for good: who was noted, waits here, and is now told so.
+    fn give_up(&mut self) -> Vec<Self::Ticket> {
+        Vec::new()
+    }
+
+    /// Who waits for an answer to `note`, if somebody does: behind that stop it is not taken, and they are told so.
+    fn asker(_note: Self::Note) -> Option<Self::Ticket> {
+        None
+    }
+
     /// What the clock of the host says, before each step of a shard whose owner has looked at it. The time of the shard
     /// does not go back when that clock does.
     fn observe_wall(&mut self, _wall: TimeMs) {}

@@ -173,10 +173,11 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox = Inbox::with_round(work);
     }
 
-    /// Takes a message that is not answered.
+    /// Takes a message that is no call: it is acted upon in the next step.
     pub fn note(&mut self, note: S::Note) {
-        if self.failed.is_none() {
-            self.service.note(note);
+        match self.failed {
+            None => self.service.note(note),
+            Some(_) => self.abandoned.extend(S::asker(note)),
         }
     }
 
@@ -414,7 +415,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         let waiting = self.next.take().into_iter().chain(std::iter::from_fn(|| self.inbox.take_next()));
         let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(waiting);
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
-        self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
+        self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)).chain(self.service.give_up()));
         assert!(self.calls_waiting() == 0, "whoever waits is told");
     }
 

@@ -63,6 +63,16 @@ pub(super) enum Reading<T> {
     Call,
 }
 
+impl<T> Reading<T> {
+    /// The receiver that it reads for.
+    pub fn receiver(self) -> Option<T> {
+        match self {
+            Reading::Delivery(handover) => Some(handover.receiver.ticket),
+            Reading::Ahead(_) | Reading::Move | Reading::Call => None,
+        }
+    }
+}
+
 impl Job {
     pub(super) fn run<R: LogReader>(self, reader: &R) -> Fetched {
         let bodies = read_bodies(self.places, reader);

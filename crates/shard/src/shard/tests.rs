@@ -1,7 +1,6 @@
 //! A shard of a machine that only lists its commands, with a service that reads, pauses and stops when told to.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::path::Path;
 
 use tidegate_disk::FakeDisk;
@@ -52,6 +51,8 @@ struct Reader {
     /// What the next step does behind the calls.
     works_after: bool,
     works_before: bool,
+    /// Those who wait for nothing that comes.
+    waiting: Vec<&'static str>,
     /// What the last call on arrival was told: whether the shard is stuck.
     stuck: std::cell::Cell<bool>,
 }
@@ -69,7 +70,8 @@ impl Service for Reader {
     type Call = Call;
     type Answer = Vec<u8>;
     type Ticket = &'static str;
-    type Note = Infallible;
+    /// Who waits.
+    type Note = &'static str;
     type Progress = Progress;
     type Job = u8;
     type Fetched = u8;
@@ -95,8 +97,14 @@ impl Service for Reader {
             _ => Ok(Progress::default()),
         }
     }
-    fn note(&mut self, note: Infallible) {
-        match note {}
+    fn note(&mut self, note: &'static str) {
+        self.waiting.push(note);
+    }
+    fn give_up(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.waiting)
+    }
+    fn asker(note: &'static str) -> Option<&'static str> {
+        Some(note)
     }
     fn serve<L: LogStore>(
         &mut self,
@@ -306,14 +314,16 @@ fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
     shard.call("aside", Call::Look(1));
     shard.call("undurable", Call::Write(2));
     shard.call("a: held", Call::ReadThenWrite(5));
+    shard.note("noted");
     shard.step(NOW);
     shard.call("stops", Call::Stop);
     shard.call("behind", Call::Write(3));
     assert!(shard.step(NOW));
     assert!(matches!(shard.failure().map(|stop| &**stop), Some(Stopped::OnCommand)));
     shard.call("late", Call::Write(4));
-    let told: Vec<_> = ["undurable", "aside", "stops", "behind", "a: held", "late"].map(|ticket| (ticket, None)).into();
-    assert_eq!(answers(&mut shard), told);
+    shard.note("noted late");
+    let all = ["undurable", "aside", "stops", "behind", "a: held", "noted", "late", "noted late"];
+    assert_eq!(answers(&mut shard), Vec::from(all.map(|ticket| (ticket, None))));
     // Reads that come back find no waiting call.
     let [(aside, 1), (held, 5)] = jobs(&mut shard)[..] else { panic!("two reads are under way") };
     shard.fetched(aside, 1);

@@ -74,11 +74,7 @@ fn a_disk_that_cannot_be_read_for_a_while_is_judged_the_same_everywhere() {
     let folder = folder();
     let switch = folder.path().join("broken");
     let mut settings = Settings { audit_interval_s: 1, snapshot_interval_s: 2, ..Settings::new(folder.path()) };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process/broken_disk/unreadable.c");
-    let library = folder.path().join("unreadable.so");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
-    assert!(compiler.status().expect("a C compiler").success());
+    let library = compiled(folder.path(), "broken_disk/unreadable.c");
     for (name, value) in [("LD_PRELOAD", &library), ("TIDEGATE_TEST_UNREADABLE", &switch)] {
         settings.environment.push((name.into(), value.to_str().expect("the folder is ASCII").into()));
     }
@@ -107,6 +103,16 @@ fn a_disk_that_cannot_be_read_for_a_while_is_judged_the_same_everywhere() {
     fs::remove_file(&switch).expect("it is there");
     agree(true);
     assert!(server.terminate().status.success());
+}
+
+/// A library to preload, made of `source` beside these tests.
+pub(crate) fn compiled(folder: &Path, source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/process").join(source);
+    let library = folder.join("preloaded.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source);
+    assert!(compiler.status().expect("a C compiler").success());
+    library
 }
 
 fn first_segment(settings: &Settings) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Receivers that wait: they get what is sent meanwhile; who goes away gets nothing; and none keeps a server from
 //! ending.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::*;
+use crate::broken_disk::compiled;
 use crate::reload::reload;
 use crate::support::within;
 use crate::{PATIENCE, SERVICE};
@@ -65,6 +67,34 @@ fn who_waits_and_may_no_longer_gets_nothing_and_it_counts_for_nothing() {
     let tries = look(&mut http, &text(&got[0]["key"]));
     assert!(tries.to_string().contains("the receiver went away"), "the trail says it: {tries}");
     end(server, &receives);
+}
+
+#[test]
+fn who_waits_when_the_journal_fails_is_told_and_so_is_who_comes_later() {
+    let folder = folder();
+    let switch = folder.path().join("broken");
+    let mut settings = settings(folder.path(), "");
+    let library = compiled(folder.path(), "queues/unsynced.c");
+    for (name, value) in [("LD_PRELOAD", &library), ("TIDEGATE_TEST_UNSYNCED", &switch)] {
+        settings.environment.push((name.into(), value.to_str().expect("the folder is ASCII").into()));
+    }
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut waits = go_waiting(&server, "orders", WAIT_MS);
+    until_they_wait(&mut http, 1);
+    fs::write(&switch, "").expect("the folder takes a file");
+    let lost = json!({"messages": [{"body": "a"}]});
+    assert_eq!(said(http.post("/v1/queues/orders/messages", &lost)), "503 shard_failed");
+    let mut answer = [0; 12];
+    waits.read_exact(&mut answer).expect("it is answered");
+    assert_eq!(&answer, b"HTTP/1.1 503");
+    for wait_ms in [0, WAIT_MS] {
+        let ask = json!({"wait_ms": wait_ms});
+        assert_eq!(said(http.post("/v1/queues/orders/receive", &ask)), "503 shard_failed", "{wait_ms}");
+    }
+    assert_eq!(said(http.get("/healthz")), "503 shard_failed");
+    server.terminate();
 }
 
 #[test]
