@@ -11,6 +11,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::family::Families;
 use crate::group::{GROUP_HEADER_BYTES, GroupHeader};
 use crate::limits::SHARDS_MAX;
+use crate::mend::{MendedByte, Mending, WrongByte};
 use crate::segment::{
     MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, offset_of, parse_segment_name,
     segment_name,
@@ -24,6 +25,8 @@ pub(crate) struct Folder<D: Disk> {
     pub path: PathBuf,
     pub log: LogId,
     pub retention: Retention,
+    /// Whom to tell of bytes that were put right; `None`: none are.
+    pub mending: Option<Mending>,
 }
 
 /// The folders of all logs of a data directory.
@@ -32,16 +35,23 @@ pub(crate) struct Folders<D: Disk> {
     disk: D,
     data: Arc<Path>,
     families: Families,
+    mending: Option<Mending>,
 }
 
 impl<D: Disk> Folders<D> {
     pub fn new(disk: D, data: &Path, families: &[Family]) -> Folders<D> {
-        Folders { disk, data: data.into(), families: Families::new(families) }
+        Folders { disk, data: data.into(), families: Families::new(families), mending: None }
+    }
+
+    /// The same, of a directory that is served: wrong bytes are put right, and told.
+    pub fn mending(self, mending: Mending) -> Folders<D> {
+        Folders { mending: Some(mending), ..self }
     }
 
     /// The folder of `log`, whose family was declared.
     pub fn of(&self, log: LogId) -> Folder<D> {
-        Folder::new(self.disk.clone(), &self.data, self.family_of(log), log)
+        let folder = Folder::new(self.disk.clone(), &self.data, self.family_of(log), log);
+        Folder { mending: self.mending.clone(), ..folder }
     }
 
     /// The family of `log`. One that was not declared is a bug of the caller.
@@ -56,7 +66,40 @@ impl<D: Disk> Folder<D> {
         assert_eq!(family.number, log.family, "{log}: not a log of family \"{}\"", family.name);
         assert!(log.shard < SHARDS_MAX, "{log}: a directory has fewer shards of a family");
         let path = data.join("journal").join(format!("{}-{}", family.name, log.shard));
-        Folder { disk, path, log, retention: family.retention }
+        Folder { disk, path, log, retention: family.retention, mending: None }
+    }
+
+    /// Whether wrong bytes are put right.
+    pub fn mends(&self) -> bool {
+        self.mending.is_some()
+    }
+
+    /// Whether nobody writes the segment at `first` any more, and it is in the directory.
+    pub fn is_sealed_here(&self, first: Position) -> bool {
+        self.list_local().is_ok_and(|local| local.binary_search(&first).is_ok() && local.last() != Some(&first))
+    }
+
+    /// Writes the byte into the segment at `first`, durably, and tells it. Nobody else writes that file.
+    pub fn write_right(&self, first: Position, byte: WrongByte) -> Result<(), JournalError> {
+        let file = self.open_file(first)?;
+        let written = file.write_all_at(&[byte.written], byte.at as u64).and_then(|()| file.sync_data());
+        written.map_err(|cause| JournalError::io("put a byte right in", &self.segment_path(first), cause))?;
+        self.tell_right(first, byte, true);
+        Ok(())
+    }
+
+    /// Tells of a byte that is right in what was read of the segment at `first`, and writes it there if that can be.
+    pub fn keep_right(&self, first: Position, byte: WrongByte) {
+        if !self.is_sealed_here(first) || self.write_right(first, byte).is_err() {
+            self.tell_right(first, byte, false);
+        }
+    }
+
+    fn tell_right(&self, first: Position, byte: WrongByte, is_durable: bool) {
+        let WrongByte { at, found, written } = byte;
+        let (log, segment, offset) = (self.log, self.segment_text(first), at as u64);
+        let told = MendedByte { log, segment, offset, found, written, is_durable };
+        self.mending.iter().for_each(|mending| mending.tell(told.clone()));
     }
 
     /// Whether the beginning of the log may be gone, see [`crate::forget`].

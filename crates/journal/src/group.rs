@@ -31,7 +31,8 @@ pub const RECORD_HEADER_BYTES: usize = 8;
 const RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + 1;
 /// The part of the header that the chain hash covers; the hash itself and the checksum follow.
 const HASHED_BYTES: usize = 80;
-const CHECKSUM_OFFSET: usize = GROUP_HEADER_BYTES - 4;
+/// Where a header's checksum stands: it covers all before it.
+pub(crate) const CHECKSUM_OFFSET: usize = GROUP_HEADER_BYTES - 4;
 
 /// A group's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs,
-    NotReady, Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
+    Mending, NotReady, Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -42,6 +42,11 @@ impl<D: Disk> LocalLogs<D> {
     /// The logs of these families in the data directory `data`.
     pub fn new(disk: D, data: &Path, families: &[Family]) -> LocalLogs<D> {
         LocalLogs { folders: Folders::new(disk, data, families) }
+    }
+
+    /// The same, of a directory that is served: a byte that is provably wrong is put right, and told to `mending`.
+    pub fn mending(self, mending: Mending) -> LocalLogs<D> {
+        LocalLogs { folders: self.folders.mending(mending) }
     }
 
     /// The files of one log, for a tool that copies them.

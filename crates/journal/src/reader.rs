@@ -53,6 +53,19 @@ impl<D: Disk> Reader<D> {
         }
     }
 
+    /// Puts the group behind `before` right in its file, if that is asked for, nobody writes the file, and one byte of
+    /// the group is wrong. Whether it did.
+    fn mend(&self, scan: &mut SegmentScan, before: &Cursor) -> Result<bool, JournalError> {
+        let first = scan.first();
+        if !self.folder.mends() || !self.folder.is_sealed_here(first) {
+            return Ok(false);
+        }
+        let mended = scan
+            .mend_after(before, u64::MAX)
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))?;
+        mended.map_or(Ok(false), |byte| self.folder.write_right(first, byte).map(|()| true))
+    }
+
     /// The next place up to `at`, behind a group that is damaged, at which a group's header is right.
     fn group_behind(&self, scan: &SegmentScan, damaged: &Cursor, at: Position) -> Result<Option<Cursor>, JournalError> {
         let (first, behind) = (scan.first(), Position(damaged.position.0 + 1));
@@ -145,6 +158,7 @@ impl<D: Disk> LogReader for Reader<D> {
             // What is asked for is durable; nothing is read behind its group, which may still be written.
             match scan.group_after(&cursor, u64::MAX) {
                 Ok(Ok(found)) => cursor = found.end,
+                Ok(Err(_)) if self.mend(&mut scan, &cursor)? => {}
                 Ok(Err(fault)) => match self.group_behind(&scan, &cursor, at)? {
                     // The record that is asked for stands behind this damage.
                     Some(group) => cursor = group,

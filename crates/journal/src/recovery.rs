@@ -16,6 +16,9 @@
 //! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and
 //! everything from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
 //!
+//! A byte that is provably wrong ([`crate::mend`]) is read as what was written, and written so again by an opening for
+//! writing, if whoever opens the log asks for that.
+//!
 //! What was read may be in the page cache only (the last process was killed before its sync, or its sync failed and the
 //! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it
 //! counts.
@@ -106,6 +109,9 @@ pub(crate) fn open<D: Disk>(
     // failure in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
+    for (first, byte) in &inspection.sealed.wrong {
+        folder.write_right(*first, *byte)?;
+    }
     for (first, end) in &inspection.sealed.unsealed {
         reseal(&folder, *first, *end)?;
     }
@@ -171,6 +177,7 @@ impl Inspection {
     ) -> Result<Inspection, JournalError> {
         let (walk, header) = walk_last(folder, last, sealed.last_begins)?;
         sealed.damaged.extend(header.map(|_| header_rotten(folder, last)));
+        sealed.wrong.extend(walk.wrong.iter().map(|byte| (last, *byte)));
         let end = walk.end;
         let path = folder.segment_path(last);
         let failed = |cause| JournalError::io("read", &path, cause);

@@ -17,6 +17,7 @@ use crate::folder::{read_once_up_to, read_up_to};
 use crate::group::{GROUP_HEADER_BYTES, GroupFault, GroupHeader};
 use crate::groups::Found;
 use crate::limits::READ_AHEAD_BYTES;
+use crate::mend::{WrongByte, mend_header, mend_records};
 use crate::prefetch::Prefetch;
 use crate::segment::offset_of;
 use crate::{Cursor, LogId, Position};
@@ -153,5 +154,38 @@ impl SegmentScan {
         let checked = header.check_body(&self.window.buffer[whole], &self.window.buffer[body.clone()]);
         // A group that is whole in itself but follows another is told from a torn one: only the former proves a change.
         Ok(checked.and_then(|()| header.follows(self.log, before)).map(|()| Found { header, body, end: header.end() }))
+    }
+
+    /// Puts the group that follows `before` right in memory, if one byte of it is wrong: it is found from now on. With
+    /// the place of that byte in the file. Only what can have rotted is tried: a fault that says that all checksums
+    /// match does not go away with a byte.
+    pub fn mend_after(&mut self, before: &Cursor, limit: u64) -> io::Result<Option<WrongByte>> {
+        let offset = offset_of(self.first, before.position);
+        let head = self.window.view(&*self.file, offset, GROUP_HEADER_BYTES, limit)?;
+        if head.len() < GROUP_HEADER_BYTES {
+            return Ok(None);
+        }
+        let (header, in_header) = match GroupHeader::decode(&self.window.buffer[head.clone()]) {
+            Ok(header) => (header, None),
+            Err(_) => match mend_header(&mut self.window.buffer[head.clone()], self.log, before) {
+                Some(byte) => (GroupHeader::decode(&self.window.buffer[head]).expect("it was put right"), Some(byte)),
+                None => return Ok(None),
+            },
+        };
+        let whole = self.window.view(&*self.file, offset, header.total_bytes(), limit)?;
+        let group = &mut self.window.buffer[whole];
+        let is_there = group.len() == header.total_bytes() && header.follows(self.log, before).is_ok();
+        let mended = match in_header {
+            _ if !is_there => None,
+            None => mend_records(&header, group),
+            Some(byte) => {
+                let (encoded, body) = group.split_at(GROUP_HEADER_BYTES);
+                header.check_body(encoded, body).is_ok().then_some(byte)
+            }
+        };
+        if let (None, Some(byte)) = (mended, in_header) {
+            byte.undo(group);
+        }
+        Ok(mended.map(|byte| WrongByte { at: offset as usize + byte.at, ..byte }))
     }
 }

@@ -17,6 +17,7 @@ use crate::aftermath::Aftermath;
 use crate::damage::{LOST_UNKNOWN, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
+use crate::mend::WrongByte;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, offset_of, segment_name};
 use crate::walk::Walk;
 use crate::{Cursor, JournalError, Position};
@@ -29,6 +30,8 @@ pub(crate) struct Sealed {
     pub unsealed: Vec<(Position, Cursor)>,
     /// What is wrong.
     pub damaged: Vec<JournalError>,
+    /// Bytes that are wrong in segments that were read, by where these begin.
+    pub wrong: Vec<(Position, WrongByte)>,
     /// Where the last segment begins, by what is before it.
     pub last_begins: Option<Cursor>,
 }
@@ -86,6 +89,7 @@ impl Sealed {
                 return Ok(follows);
             }
         };
+        self.wrong.extend(walk.wrong.iter().map(|byte| (first, *byte)));
         if walk.end.position == next && follows.is_none_or(|follows| follows == walk.end) {
             self.unsealed.push((first, walk.end));
             // The mark comes behind the name of the next segment: until then there is nothing, or where the log ended.

@@ -39,6 +39,20 @@ impl<D: Disk> SegmentGroups<D> {
             .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))
     }
 
+    /// Puts the group behind `before` right, if that is asked for and one byte of it is wrong. Whether it did.
+    fn mend(&mut self, before: &Cursor, up_to: Position) -> Result<bool, JournalError> {
+        if !self.folder.mends() {
+            return Ok(false);
+        }
+        let scan = self.scan.as_mut().expect("a segment was entered");
+        let first = scan.first();
+        let mended = scan
+            .mend_after(before, offset_of(first, up_to))
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))?;
+        mended.iter().for_each(|byte| self.folder.keep_right(first, *byte));
+        Ok(mended.is_some())
+    }
+
     /// The segment that holds `place`, among those that are known.
     fn segment_of(&self, place: &Cursor) -> Option<Position> {
         let index = self.segments.partition_point(|first| *first <= place.position);
@@ -102,16 +116,17 @@ impl<D: Disk> SegmentGroups<D> {
 impl<D: Disk> GroupSource for SegmentGroups<D> {
     fn find(&mut self, before: &Cursor, up_to: Position, is_first: bool) -> Result<Found, JournalError> {
         self.enter_segment(before, is_first)?;
-        match self.try_scan(before, up_to)? {
-            Ok(found) => Ok(found),
-            // The writer may have gone on in a new segment since the folder was listed, or one that was away is back.
-            Err(GroupFault::NoGroup) => {
-                self.segments = self.folder.list_segments()?;
-                self.enter_segment(before, is_first)?;
-                self.try_scan(before, up_to)?.map_err(|fault| self.judge(before, fault, is_first))
-            }
-            Err(fault) => Err(self.judge(before, fault, is_first)),
+        let mut found = self.try_scan(before, up_to)?;
+        // The writer may have gone on in a new segment since the folder was listed, or one that was away is back.
+        if let Err(GroupFault::NoGroup) = found {
+            self.segments = self.folder.list_segments()?;
+            self.enter_segment(before, is_first)?;
+            found = self.try_scan(before, up_to)?;
         }
+        if found.is_err() && self.mend(before, up_to)? {
+            found = self.try_scan(before, up_to)?;
+        }
+        found.map_err(|fault| self.judge(before, fault, is_first))
     }
 
     fn bytes(&self, range: Range<usize>) -> &[u8] {

@@ -19,8 +19,8 @@ use crate::reader::Reader;
 use crate::store::Wake;
 use crate::writer::{Claim, Writer};
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, Mending,
+    NotReady, Notice, Opened, Options, Position, RecordClass, RecoveryReport, Sequence, recovery,
 };
 
 /// The logs of a data directory, each stepped by a [`StepHandle`].
@@ -33,6 +33,11 @@ impl<D: Disk> StepLogs<D> {
     /// The logs of these families in the data directory `data`.
     pub fn new(disk: D, data: &Path, families: &[Family]) -> StepLogs<D> {
         StepLogs { folders: Folders::new(disk, data, families) }
+    }
+
+    /// [`crate::LocalLogs::mending`].
+    pub fn mending(self, mending: Mending) -> StepLogs<D> {
+        StepLogs { folders: self.folders.mending(mending) }
     }
 }
 

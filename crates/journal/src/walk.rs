@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::GroupFault;
+use crate::mend::WrongByte;
 use crate::scan::SegmentScan;
 use crate::{Cursor, JournalError, Position};
 
@@ -18,6 +19,8 @@ pub(crate) struct Walk {
     pub claimed: Position,
     /// Why there is no further good group.
     pub fault: GroupFault,
+    /// Bytes that were wrong, by their places in the file. They are right in what was read, and only there.
+    pub wrong: Vec<WrongByte>,
 }
 
 impl Walk {
@@ -26,6 +29,7 @@ impl Walk {
         let limit = file.len().map_err(failed)?;
         let mut scan = SegmentScan::new(file, folder.log, begins.position);
         let (mut end, mut groups, mut claimed) = (begins, 0, begins.position);
+        let mut wrong = Vec::new();
         loop {
             match scan.group_after(&end, limit).map_err(failed)? {
                 Ok(found) => {
@@ -34,7 +38,13 @@ impl Walk {
                     claimed = claimed.max(found.header.synced_up_to);
                     groups += 1;
                 }
-                Err(fault) => return Ok(Walk { scan, end, groups, claimed, fault }),
+                Err(fault) => {
+                    let mended = if folder.mends() { scan.mend_after(&end, limit).map_err(failed)? } else { None };
+                    match mended {
+                        Some(byte) => wrong.push(byte),
+                        None => return Ok(Walk { scan, end, groups, claimed, fault, wrong }),
+                    }
+                }
             }
         }
     }

@@ -15,12 +15,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_journal::archive::ARCHIVE_FILE;
 use tidegate_journal::segment::parse_segment_name;
-use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Position};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, MendedByte, Mending, Position};
 use tidegate_machines::DamagedPlace;
 
 /// Places that are told apart; more damage than that is told as one.
@@ -52,6 +52,8 @@ pub struct Damages {
     looks: AtomicUsize,
     /// By file: when a place of it was last told in the log, and how many were found since.
     told: Mutex<HashMap<Box<str>, (Instant, u64)>>,
+    /// Bytes of logs that were put right, by file and offset, and whether they are in the file.
+    mended: Mutex<HashMap<(LogId, Box<str>, u64), bool>>,
 }
 
 /// Where somebody met a damaged place, by which it can be looked at again.
@@ -146,6 +148,44 @@ pub enum Unreadable {
 impl Damages {
     fn places(&self) -> MutexGuard<'_, HashMap<(Box<str>, u64), Found>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells this of bytes that are put right.
+    pub fn mending(self: &Arc<Damages>) -> Mending {
+        let damages = self.clone();
+        Mending::new(move |byte| damages.note_mended(&byte))
+    }
+
+    /// Says in the log that a byte was put right, unless that was said.
+    fn note_mended(&self, byte: &MendedByte) {
+        let MendedByte { log, segment, offset, found, written, is_durable } = byte;
+        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (*log, segment.as_str().into(), *offset);
+        if mended.len() >= PLACES_MAX && !mended.contains_key(&key) {
+            return;
+        }
+        if mended.insert(key, *is_durable).is_some_and(|was_durable| was_durable || !is_durable) {
+            return;
+        }
+        let (found, written) = (format!("{found:#04x}"), format!("{written:#04x}"));
+        let advice = match is_durable {
+            true => {
+                "a byte of a file was not what had been written, and is again: the chain hash proves it. Nothing \
+                     is lost; but the memory, the disk or the cables of this machine harm data: look at them"
+            }
+            false => {
+                "a byte of a file is not what was written; it was read as what the chain hash proves, and is put \
+                      right in the file when that can be written, at the next start at the latest. The memory, the \
+                      disk or the cables of this machine harm data: look at them"
+            }
+        };
+        tracing::error!(shard = log.shard, file = segment, offset, %found, %written, "{advice}");
+    }
+
+    /// Bytes of a log that were put right since the process started.
+    pub fn mended_of(&self, log: LogId) -> usize {
+        let mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        mended.keys().filter(|(of, ..)| *of == log).count()
     }
 
     /// Keeps `place`, and says so in the log if it was not known to be damaged. `shard`: whose, for the log.
@@ -329,8 +369,10 @@ impl Damages {
         };
         let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
         match around {
-            // It is back by now: whoever needed it asks again, and nothing is known to be wrong.
-            Ok(()) if is_of_file => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
+            // It is back by now, or was put right: whoever needed it asks again, and nothing is known to be wrong.
+            Ok(()) if is_of_file || reader.read(at, &mut Vec::new()).is_ok() => {
+                Unreadable::Damaged(self.intern(Owner::Log(log), place))
+            }
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
             Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
         }

@@ -103,7 +103,7 @@ impl Scrubbed {
         }
         let is_over = step(&mut self.scrub);
         let facts = self.scrub.facts();
-        self.metrics.observe(&facts, self.scrub.damage().len());
+        self.metrics.observe(&facts, self.scrub.damage().len(), self.scrub.mended());
         if !is_over && self.told.is_none_or(|told| told.elapsed() >= TELL_PROGRESS) {
             self.told = Some(Instant::now());
             let log = self.scrub.log();
@@ -119,7 +119,7 @@ impl Scrubbed {
         let is_news = self.scrub.look_again();
         if is_news {
             self.began = None;
-            self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len());
+            self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len(), self.scrub.mended());
         }
         is_news
     }

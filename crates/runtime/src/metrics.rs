@@ -81,17 +81,20 @@ metrics! {
         bytes: Counter "tidegate_scrub_bytes_total" "Bytes of the journal that were read again.";
         passes: Counter "tidegate_scrub_passes_total" "Times that the whole journal was read again.";
         damaged_places: Gauge "tidegate_damaged_places" "Places of the journal that cannot be read.";
+        mended_bytes: Counter "tidegate_mended_bytes_total"
+            "Bytes of the journal that were not what had been written, and were put right.";
     }
 }
 
 impl ScrubMetrics {
     /// Brings the registry up to date with how far the reading is, and the damage that is known.
-    pub fn observe(&self, facts: &ScrubFacts, damaged_places: usize) {
+    pub fn observe(&self, facts: &ScrubFacts, damaged_places: usize, mended_bytes: usize) {
         self.position.set(facts.position as i64);
         self.of.set(facts.of as i64);
         self.bytes.follow(facts.bytes);
         self.passes.follow(facts.passes);
         self.damaged_places.set(damaged_places as i64);
+        self.mended_bytes.follow(mended_bytes as u64);
     }
 }
 

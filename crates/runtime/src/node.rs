@@ -334,7 +334,7 @@ impl<P: Send + 'static> Site<P> {
     }
 
     fn logs(&self) -> NodeLogs {
-        NodeLogs::new(RealDisk, &self.data, &self.families)
+        NodeLogs::new(RealDisk, &self.data, &self.families).mending(self.status.damages().mending())
     }
 }
 

@@ -210,6 +210,11 @@ impl<R: LogReader> LogScrub<R> {
         self.damages.of(Owner::Log(self.log))
     }
 
+    /// How many of its bytes were put right.
+    pub fn mended(&self) -> usize {
+        self.damages.mended_of(self.log)
+    }
+
     /// The place of the first byte that may be read, for callers that compare positions.
     pub fn position(&self) -> Position {
         self.at.position

@@ -67,7 +67,13 @@ fn is_begun<D: Disk>(disk: &D, path: &Path) -> Result<bool, JournalError> {
         });
         listed.is_some_and(|(listed, shard)| {
             let log = LogId { directory: begun.id, family: listed.number, shard };
-            let folder = Folder { disk: disk.clone(), path: journal.join(name), log, retention: listed.retention };
+            let folder = Folder {
+                disk: disk.clone(),
+                path: journal.join(name),
+                log,
+                retention: listed.retention,
+                mending: None,
+            };
             let has_none = folder.list_local().is_ok_and(|segments| segments.is_empty());
             has_none || recovery::is_untouched(&folder).unwrap_or(false)
         })

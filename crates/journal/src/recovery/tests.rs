@@ -1,4 +1,5 @@
 mod damage;
+mod mended;
 mod notices;
 mod segments;
 

@@ -63,7 +63,7 @@ fn is_refused(settings: &Settings, segment: &Path, offsets: std::ops::RangeInclu
 }
 
 #[test]
-fn a_flipped_bit_in_a_sealed_segment_is_named() {
+fn damage_in_a_sealed_segment_is_named() {
     let (_folder, settings) = filled();
     let sealed = segments(&settings).remove(0);
     let at = 5 << 20;
@@ -73,7 +73,7 @@ fn a_flipped_bit_in_a_sealed_segment_is_named() {
 }
 
 #[test]
-fn a_flipped_bit_in_the_middle_of_the_last_segment_is_named() {
+fn damage_in_the_middle_of_the_last_segment_is_named() {
     let (_folder, settings) = filled();
     let last = segments(&settings).remove(1);
     let groups = groups_of(&fs::read(&last).expect("it is read"));
@@ -81,6 +81,19 @@ fn a_flipped_bit_in_the_middle_of_the_last_segment_is_named() {
     let at = (offset + header.total_bytes() - 1) as u64;
     flip(&last, at);
     is_refused(&settings, &last, offset as u64..=at, "");
+    // Of one byte it follows what it was: an audit names it, and a start writes it again.
+    flip_only(&last, at..=at);
+    let harmed = fs::read(&last).expect("it is read");
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains("damaged at offset "), "{audited}");
+    assert!(fs::read(&last).expect("it is read") == harmed, "whoever only looks changes nothing");
+    let server = Server::start(&settings);
+    server.says("a byte of a file was not what had been written, and is again");
+    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
+    assert_eq!(health(&server), json!({"status": "ok"}));
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
+    flip(&last, at);
     // Put right again, it serves: nothing was cut.
     flip(&last, at);
     let server = Server::start(&settings);
@@ -379,7 +392,7 @@ fn a_bit_that_rots_in_the_mark_of_a_sealed_segment_is_named_by_audit_and_start()
     assert!(audited.status.success(), "{audited}");
 }
 
-/// A server that serves a directory with a sealed segment, in which a bit of the record of this vote rots then.
+/// A server that serves a directory with a sealed segment, in which the record of this vote rots then.
 fn with_rot_while_serving(vote: &str) -> (tempfile::TempDir, Settings, Server, PathBuf) {
     let (folder, settings) = filled();
     let settings = Settings { audit_interval_s: 1, ..settings };
@@ -387,9 +400,9 @@ fn with_rot_while_serving(vote: &str) -> (tempfile::TempDir, Settings, Server, P
     let sealed = segments(&settings).remove(0);
     let bytes = fs::read(&sealed).expect("it is read");
     let at = bytes.windows(vote.len()).position(|window| window == vote.as_bytes()).expect("it is in this segment");
-    // In place: the server has the file open.
+    // In place: the server has the file open. Of one byte it would follow what it was.
     let file = fs::OpenOptions::new().write(true).open(&sealed).expect("it is there");
-    file.write_all_at(&[bytes[at] ^ 0x10], at as u64).expect("it is written");
+    file.write_all_at(&[bytes[at] ^ 0x10, bytes[at + 1] ^ 0x10], at as u64).expect("it is written");
     (folder, settings, server, sealed)
 }
 
@@ -469,6 +482,35 @@ fn a_bit_that_rots_while_serving_refuses_who_needs_it_and_nobody_else() {
     assert_eq!(ended.log.matches("a file is damaged").count(), 1, "once: {ended}");
 }
 
+/// One byte of a sealed segment rots under a server: whoever needs its record first is asked to come again, or nobody
+/// ever notices but the log.
+#[test]
+fn one_byte_that_rots_while_serving_is_put_right() {
+    const ROTTEN: &str = "large-3-4321";
+    let (_folder, settings) = filled();
+    let server = Server::start(&Settings { audit_interval_s: 1, ..settings.clone() });
+    let sealed = segments(&settings).remove(0);
+    let sound = fs::read(&sealed).expect("it is read");
+    let at = sound.windows(ROTTEN.len()).position(|window| window == ROTTEN.as_bytes()).expect("it is there");
+    let file = fs::OpenOptions::new().write(true).open(&sealed).expect("it is there");
+    file.write_all_at(b"T", at as u64).expect("it is written");
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let read = wait_for("it is read again", || {
+        let read = http.get(&format!("/v1/transfers/{ROTTEN}")).expect("the door answers");
+        (read.status == 200).then_some(read)
+    });
+    assert_eq!(read.body["id"], json!(ROTTEN));
+    assert!(fs::read(&sealed).expect("it is read") == sound, "it is what it was");
+    assert_eq!(health(&server), json!({"status": "ok"}));
+    wait_for("it is counted", || {
+        let text = http.get("/metrics").expect("the door answers").body;
+        text.as_str()?.contains("tidegate_mended_bytes_total{family=\"ledger\",shard=\"0\"} 1").then_some(())
+    });
+    let ended = server.terminate();
+    assert!(ended.status.success() && !ended.log.contains("a file is damaged"), "{ended}");
+    assert_eq!(ended.log.matches("a byte of a file was not what had been written").count(), 1, "once: {ended}");
+}
+
 #[test]
 fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
     let (_folder, _settings, server, sealed) = with_rot_while_serving("large-5-1234");
@@ -485,9 +527,9 @@ fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
     let at = damage[0]["offset"].as_u64().expect("a number");
     let bytes = fs::read(&sealed).expect("it is read");
     let vote =
-        bytes.windows(12).skip(at as usize).position(|bytes| bytes.ends_with(b"arge-5-1234")).expect("it is there");
+        bytes.windows(12).skip(at as usize).position(|bytes| bytes.ends_with(b"rge-5-1234")).expect("it is there");
     let file = fs::OpenOptions::new().write(true).open(&sealed).expect("it is there");
-    file.write_all_at(b"l", at + vote as u64).expect("it is written");
+    file.write_all_at(b"la", at + vote as u64).expect("it is written");
     let begun = Instant::now();
     wait_for("it is well", || (health(&server) == json!({"status": "ok"})).then_some(()));
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
@@ -541,9 +583,14 @@ fn a_segment_that_was_away_while_serving_is_read_again_when_it_is_back() {
     assert!(audit(&settings.data).status.success());
 }
 
+/// Harms a byte and the one before it; once more, and both are as they were.
 fn flip(path: &Path, at: u64) {
+    flip_only(path, at.saturating_sub(1)..=at);
+}
+
+fn flip_only(path: &Path, places: std::ops::RangeInclusive<u64>) {
     let mut bytes = fs::read(path).expect("it is read");
-    bytes[at as usize] ^= 0x10;
+    places.for_each(|at| bytes[at as usize] ^= 0x10);
     fs::write(path, bytes).expect("it is written");
 }
 
