@@ -181,7 +181,7 @@ impl<S: Store> Process for Node<S> {
 /// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
 pub fn compact_shard<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<bool, Violation> {
     let rule = CompactionRule { floor_bytes: 2 * plan.journal.segment_bytes * 3 / 4, ratio: 0 };
-    let made = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
+    let made = site.store.served().reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
         compact(&snapshots(&site.disk, shard), &reader, plan.topic_shards, rule, || true)
             .map_err(|error| error.to_string())
     });
@@ -198,7 +198,7 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<TopicsFamily, FakeDisk> {
 }
 
 fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<TopicShard<S::Log>, String> {
-    let open = OpenShard::open(&site.store.logs(), snapshots(&site.disk, shard), plan.journal)
+    let open = OpenShard::open(&site.store.served(), snapshots(&site.disk, shard), plan.journal)
         .map_err(|error| error.to_string())?;
     let back = open.replay(plan.topic_shards, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
     open_shard(back, INBOX).map_err(|error| error.to_string())

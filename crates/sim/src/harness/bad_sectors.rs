@@ -98,6 +98,7 @@ impl<S: Store> Site<S> {
         self.tally.add("a read that failed", counts.failed_reads);
         self.tally.add("a write that failed", counts.failed_writes);
         self.tally.add("a sync that failed", counts.failed_syncs);
+        self.tally.add("a byte that was put right", self.store.mended().unwrap_or(0));
     }
 }
 

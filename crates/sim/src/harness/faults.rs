@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_journal::LogId;
 use tidegate_journal::disk::{Disk, DiskFile};
+use tidegate_journal::segment::SEGMENT_HEADER_BYTES;
 
 use super::bad_sectors::BadSectors;
 use super::store::{End, Rot, Store};
@@ -109,6 +110,13 @@ impl<S: Store> Site<S> {
     /// Whether `words` name a part of a log that really rots.
     pub fn names_rot(&self, words: &str) -> bool {
         self.damage.rot.iter().any(|rot| words.contains(&rot.name))
+    }
+
+    /// Whether `words` name a part of a log in which one byte of the groups rots, and nothing else.
+    pub fn is_one_byte(&self, words: &str) -> bool {
+        let mut rots = self.damage.rot.iter().filter(|rot| words.contains(&rot.name) && self.store.is_rotten(rot));
+        let one = rots.next();
+        one.is_some_and(|rot| rot.offset >= SEGMENT_HEADER_BYTES as u64) && rots.next().is_none()
     }
 
     /// Whether rot of this log explains `words`.

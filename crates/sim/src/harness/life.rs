@@ -217,6 +217,8 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             return Ok(());
         }
         must(site.names_rot(refusal), "a node starts after any crash, or names the damage", || refusal.to_owned())?;
+        let has_reason = site.store.mended().is_none() || !site.is_one_byte(refusal);
+        must(has_reason, "a start puts one wrong byte of a group right", || refusal.to_owned())?;
         site.tally.add("a start refused because of damage", 1);
         site.restore();
         Ok(())

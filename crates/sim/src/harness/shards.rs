@@ -51,7 +51,7 @@ impl<V: Service, S: Store> Shards<V, S> {
         let mut shards = Vec::new();
         for log in &logs {
             let opened =
-                OpenShard::<V::Family, _, _>::open(&site.store.logs(), snapshots::<V>(&site.disk, *log), options);
+                OpenShard::<V::Family, _, _>::open(&site.store.served(), snapshots::<V>(&site.disk, *log), options);
             let opened = opened.map_err(|error| error.to_string())?;
             let back =
                 opened.replay(logs.len() as u16, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
@@ -86,7 +86,7 @@ impl<V: Service, S: Store> Shards<V, S> {
             let (tick, is_calm) = (site.tick, site.is_calm());
             let is_due = |read: &mut Read<V>| read.shard == index && (is_calm || read.at <= tick);
             for read in self.reads.extract_if(.., is_due) {
-                let Ok(reader) = site.store.logs().reader(*log) else { continue };
+                let Ok(reader) = site.store.served().reader(*log) else { continue };
                 shard.fetched(read.id, V::run(read.job, &reader));
             }
             while let Some((ticket, answer)) = shard.released() {
@@ -107,7 +107,7 @@ impl<V: Service, S: Store> Shards<V, S> {
     pub fn compact(&mut self, site: &mut Site<S>, shard: u16, rule: CompactionRule) -> Result<(), Violation> {
         let log = self.logs[usize::from(shard)];
         let files = snapshots::<V>(&site.disk, log);
-        let reader = site.store.logs().reader(log).map_err(|error| error.to_string());
+        let reader = site.store.served().reader(log).map_err(|error| error.to_string());
         let shards = self.logs.len() as u16;
         let made = reader
             .and_then(|reader| compact(&files, &reader, shards, rule, || true).map_err(|error| error.to_string()));
@@ -143,7 +143,7 @@ impl<V: Service, S: Store> Shards<V, S> {
 /// What an audit finds on a log that nobody serves: for [`super::Workload::audit`].
 pub fn audit_log<F: ShardFamily, S: Store>(site: &Site<S>, log: LogId, shards: u16) -> Vec<String> {
     let files = Snapshots::<F, FakeDisk>::new(site.disk.clone(), data(), log);
-    match audit(&site.store.logs(), &files, shards, |_, _| {}) {
+    match audit(&site.store.served(), &files, shards, |_, _| {}) {
         Ok(findings) => findings.problems,
         Err(error) => vec![error.to_string()],
     }

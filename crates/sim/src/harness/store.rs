@@ -94,8 +94,18 @@ pub trait Store: Clone + 'static {
     /// An empty store. Where it keeps files, they are on `disk`.
     fn new(chance: &mut Chance, disk: &FakeDisk, families: &[Family]) -> Self;
 
-    /// Opens its logs, each of a family that was named to [`Store::new`].
+    /// Opens its logs, each of a family that was named to [`Store::new`], as a tool does.
     fn logs(&self) -> Self::Logs;
+
+    /// The same, as the process does that serves them: it may put wrong bytes right.
+    fn served(&self) -> Self::Logs {
+        self.logs()
+    }
+
+    /// How many wrong bytes it has put right so far; `None` if it puts none right.
+    fn mended(&self) -> Option<u64> {
+        None
+    }
 
     /// Lets the other half of a log do one piece of work, if the log is open.
     fn step(&self, log: LogId) -> Stepped;

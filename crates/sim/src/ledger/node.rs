@@ -110,7 +110,7 @@ impl<S: Store> Node<S> {
         changes.open(change_logs, CURSORS);
         let mut auditors = Vec::new();
         for (shard, (durable, runs)) in (0..plan.shards).zip(recovered) {
-            let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
+            let reader = site.store.served().reader(log_id(shard)).map_err(|error| error.to_string())?;
             let mut auditor = ShardAuditor::open(snapshots(&site.disk, shard), reader, &durable, plan.shards);
             let endpoint = endpoint(workers + plan.edges + shard);
             let scrub = auditor.scrub(Arc::default()).map_err(|error| error.to_string())?;
@@ -183,7 +183,7 @@ impl<S: Store> Node<S> {
     pub fn run_job(&mut self, store: &S, worker: usize, nth: usize) {
         let Reading { shard, id, job, .. } = self.jobs[worker].swap_remove(nth);
         // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
-        let Ok(reader) = store.logs().reader(log_id(shard.0)) else { return };
+        let Ok(reader) = store.served().reader(log_id(shard.0)) else { return };
         let found: Fetched = LedgerService::<FakeDisk>::run(job, &reader);
         self.workers[worker].fetched(shard, id, found);
     }
@@ -239,7 +239,7 @@ fn recover<S: Store>(
 ) -> Result<Recovered<S>, String> {
     let disk = &site.disk;
     let claims: Vec<Claim> = claim_of_ids(disk, shard).into_iter().collect();
-    let open = OpenShard::open_with(&site.store.logs(), snapshots(disk, shard), plan.journal, &claims)
+    let open = OpenShard::open_with(&site.store.served(), snapshots(disk, shard), plan.journal, &claims)
         .map_err(|error| error.to_string())?;
     let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
     let folder = ids_folder(shard);

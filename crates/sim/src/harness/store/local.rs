@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::{
-    Cursor, Family, JournalError, LogId, LogStore, Logs, Notice, Opened, Options, Position, RecoveryReport, Step,
-    StepHandle, StepLog, StepLogs,
+    Cursor, Family, JournalError, LogId, LogStore, Logs, MendedByte, Mending, Notice, Opened, Options, Position,
+    RecoveryReport, Step, StepHandle, StepLog, StepLogs,
 };
 
 use super::{DATA, End, Rot, Stepped, Store, StoreName, family_of};
@@ -16,6 +17,9 @@ use crate::chance::Chance;
 
 /// Bytes of a segment's header that mean anything.
 const HEADER_BYTES_USED: u64 = 76;
+
+/// Of so many worlds, one puts wrong bytes right.
+const MENDS_ONE_IN: u64 = 3;
 
 /// By family and shard.
 type Handles = Arc<Mutex<BTreeMap<(u8, u16), StepHandle<FakeDisk>>>>;
@@ -26,6 +30,8 @@ pub struct LocalStore {
     disk: FakeDisk,
     families: Vec<Family>,
     logs: LocalStepLogs,
+    /// Bytes that were put right, in a world where they are.
+    mended: Option<Arc<AtomicU64>>,
 }
 
 /// Its logs. Each that is opened is stepped by the store from then on.
@@ -78,14 +84,26 @@ impl Store for LocalStore {
     type Logs = LocalStepLogs;
     type Log = StepLog<FakeDisk>;
 
-    fn new(_chance: &mut Chance, disk: &FakeDisk, families: &[Family]) -> LocalStore {
+    fn new(chance: &mut Chance, disk: &FakeDisk, families: &[Family]) -> LocalStore {
         let logs = StepLogs::new(disk.clone(), Path::new(DATA), families);
         let logs = LocalStepLogs { logs, handles: Handles::default() };
-        LocalStore { disk: disk.clone(), families: families.to_vec(), logs }
+        // Where none is, one flipped bit is damage like any other.
+        let mends = chance.clone().below(MENDS_ONE_IN) == 0;
+        LocalStore { disk: disk.clone(), families: families.to_vec(), logs, mended: mends.then(Arc::default) }
     }
 
     fn logs(&self) -> LocalStepLogs {
         self.logs.clone()
+    }
+
+    fn served(&self) -> LocalStepLogs {
+        let Some(mended) = self.mended.clone() else { return self.logs() };
+        let count = move |byte: MendedByte| drop(mended.fetch_add(byte.is_durable.into(), Ordering::Relaxed));
+        LocalStepLogs { logs: self.logs.logs.clone().mending(Mending::new(count)), ..self.logs() }
+    }
+
+    fn mended(&self) -> Option<u64> {
+        Some(self.mended.as_ref()?.load(Ordering::Relaxed))
     }
 
     fn step(&self, log: LogId) -> Stepped {

@@ -56,6 +56,7 @@ const ON_BOTH: &[Floor] = &[
 
 const ON_FILES: &[Floor] = &[
     Floor::of("changes that could not be read", 12, "damage is said, and what is behind it is read later"),
+    Floor::of("a byte that was put right", 3, "a flipped bit costs nothing where it follows what it was"),
     Floor::of("a refusal for a full disk", 40, "a full disk is called so"),
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
     Floor::of("a log put back alone that was refused", 5, "older and newer logs are not served together"),

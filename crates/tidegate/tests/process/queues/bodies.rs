@@ -197,6 +197,33 @@ fn damage_body(data: &Path, body: &str) {
     std::io::Write::write_all(&mut file, &bytes[place..=place]).expect("a file");
 }
 
+/// One bit of a message that is done with kept a server from starting, and the way out dropped all that waited.
+#[test]
+fn a_bit_that_flips_in_the_newest_segment_costs_nothing() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "jobs", &json!({}));
+    for number in 0..20 {
+        send_one(&mut http, "jobs", &json!({"body": body(number, 1_000)}));
+    }
+    let done = leases(&receive(&mut http, "jobs", 10, 0));
+    with_leases(&mut http, "jobs/acknowledge", &json!({ "leases": done }));
+    assert!(server.terminate().status.success());
+    for number in [3, 15] {
+        damage_body(&settings.data, &body(number, 1_000));
+        let server = Server::start(&settings);
+        server.says("a byte of a file was not what had been written, and is again");
+        server.kill();
+    }
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let all: Vec<String> = (10..20).map(|number| body(number, 1_000)).collect();
+    assert_eq!(received(&mut http, "jobs", 20), all);
+    end(server, &settings);
+}
+
 #[test]
 fn a_receiver_goes_on_waiting_behind_a_body_that_cannot_be_read() {
     let folder = folder();
