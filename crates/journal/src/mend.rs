@@ -8,8 +8,8 @@
 //! Promise: a group is put right only if with that byte all of it has its chain hash and follows the one before. So
 //! nothing is guessed: whoever could make another group that passes could have written it.
 //!
-//! Why one byte: of one, a CRC says where it is, in one pass; of more it does not. Memory, cables and controllers harm a
-//! bit. A disk that loses a whole sector is told and refused as ever.
+//! Why one byte: of one, a CRC says where it is, in one pass; of more it does not. Memory, cables and controllers harm
+//! a bit. A disk that loses a whole sector is told and refused as ever.
 
 use std::fmt;
 use std::ops::Range;
