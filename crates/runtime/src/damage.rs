@@ -31,6 +31,9 @@ const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// Places of one log that are looked at again at a time: some megabytes are read for each at most.
 const LOOKED_AT_MAX: usize = 64;
 
+/// Bytes of logs that were put right, by log, file and offset; whether they are in the file.
+type Mended = HashMap<(LogId, Box<str>, u64), bool>;
+
 /// What all places beyond [`PLACES_MAX`] are.
 static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
     file: "journal".into(),
@@ -52,8 +55,7 @@ pub struct Damages {
     looks: AtomicUsize,
     /// By file: when a place of it was last told in the log, and how many were found since.
     told: Mutex<HashMap<Box<str>, (Instant, u64)>>,
-    /// Bytes of logs that were put right, by file and offset, and whether they are in the file.
-    mended: Mutex<HashMap<(LogId, Box<str>, u64), bool>>,
+    mended: Mutex<Mended>,
 }
 
 /// Where somebody met a damaged place, by which it can be looked at again.

@@ -98,7 +98,9 @@ impl Store for LocalStore {
 
     fn served(&self) -> LocalStepLogs {
         let Some(mended) = self.mended.clone() else { return self.logs() };
-        let count = move |byte: MendedByte| drop(mended.fetch_add(byte.is_durable.into(), Ordering::Relaxed));
+        let count = move |byte: MendedByte| {
+            mended.fetch_add(byte.is_durable.into(), Ordering::Relaxed);
+        };
         LocalStepLogs { logs: self.logs.logs.clone().mending(Mending::new(count)), ..self.logs() }
     }
 
