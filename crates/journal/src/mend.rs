@@ -15,6 +15,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::builder::record_in;
 use crate::group::{
     CHECKSUM_OFFSET, GROUP_HEADER_BYTES, GroupFault, GroupHeader, RECORD_HEADER_BYTES, checksum, record_checksum,
     u32_at,
@@ -111,6 +112,8 @@ pub(crate) fn mend_records(header: &GroupHeader, group: &mut [u8]) -> Option<Wro
     let lengths = (0..4).flat_map(|byte| (1..=u8::MAX).map(move |change| (byte, change)));
     let of_length = lengths.filter(|(byte, change)| {
         let payload = payload_of(body, bytes ^ u32::from(*change) << (8 * byte));
+        // Where no record begins behind it, nothing need be summed up.
+        let payload = payload.filter(|payload| payload.end == body.len() || record_in(body, payload.end).is_some());
         payload.is_some_and(|payload| record_checksum(at, &body[payload]) == stored)
     });
     let of_length = of_length.map(|(byte, change)| (start + byte, change));
