@@ -154,14 +154,16 @@ impl<D: Disk> LogReader for Reader<D> {
         };
         let (file, mut cursor) = self.folder.open_shared(first)?;
         let mut scan = SegmentScan::new(file, self.folder.log, first);
+        // Behind damage, only the next group itself says what is before it: that proves nothing.
+        let mut is_proven = true;
         while cursor.position <= at {
             // What is asked for is durable; nothing is read behind its group, which may still be written.
             match scan.group_after(&cursor, u64::MAX) {
                 Ok(Ok(found)) => cursor = found.end,
-                Ok(Err(_)) if self.mend(&mut scan, &cursor)? => {}
+                Ok(Err(_)) if is_proven && self.mend(&mut scan, &cursor)? => {}
                 Ok(Err(fault)) => match self.group_behind(&scan, &cursor, at)? {
                     // The record that is asked for stands behind this damage.
-                    Some(group) => cursor = group,
+                    Some(group) => (cursor, is_proven) = (group, false),
                     None => {
                         let next = segments.get(behind).copied();
                         return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));

@@ -110,7 +110,11 @@ pub(crate) fn open<D: Disk>(
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
     for (first, byte) in &inspection.sealed.wrong {
-        folder.write_right(*first, *byte)?;
+        match inspection.segments.last() == Some(first) {
+            true => folder.write_right(*first, *byte)?,
+            // What rots in there keeps no log from being opened.
+            false => folder.keep_right(*first, *byte),
+        }
     }
     for (first, end) in &inspection.sealed.unsealed {
         reseal(&folder, *first, *end)?;

@@ -172,7 +172,14 @@ impl SegmentScan {
                 None => return Ok(None),
             },
         };
-        let whole = self.window.view(&*self.file, offset, header.total_bytes(), limit)?;
+        let whole = match self.window.view(&*self.file, offset, header.total_bytes(), limit) {
+            Ok(whole) => whole,
+            Err(cause) => {
+                // A header that was put right would be read so, and nobody be told.
+                self.forget();
+                return Err(cause);
+            }
+        };
         let group = &mut self.window.buffer[whole];
         let is_there = group.len() == header.total_bytes() && header.follows(self.log, before).is_ok();
         let mended = match in_header {

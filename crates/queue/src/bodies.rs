@@ -123,11 +123,7 @@ pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R) 
     let mut record = Vec::new();
     let mut found = Vec::with_capacity(places.len());
     for of_record in places.chunk_by(|a, b| a.record == b.record) {
-        let at = Position(of_record[0].record.0);
-        let read = reader.read(at, &mut record);
-        // Looking around it puts a byte right that is provably wrong.
-        let read = read.or_else(|error| reader.examine(at).or(Err(error)).and_then(|()| reader.read(at, &mut record)));
-        let read = read.map_err(|error| error.to_string());
+        let read = reader.read(Position(of_record[0].record.0), &mut record).map_err(|error| error.to_string());
         let event = read.and_then(|()| Queues::decode(&record).map_err(|error| error.to_string()));
         let message = |place| event.as_ref().map_err(String::clone).and_then(|event| part_of(event, place));
         found.extend(of_record.iter().map(|place| (place.number, message(*place))));

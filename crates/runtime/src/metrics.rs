@@ -82,7 +82,7 @@ metrics! {
         passes: Counter "tidegate_scrub_passes_total" "Times that the whole journal was read again.";
         damaged_places: Gauge "tidegate_damaged_places" "Places of the journal that cannot be read.";
         mended_bytes: Counter "tidegate_mended_bytes_total"
-            "Bytes of the journal that were not what had been written, and were put right.";
+            "Bytes of the journal that were found wrong, each counted once, and are read as what had been written.";
     }
 }
 

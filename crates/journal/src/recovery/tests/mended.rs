@@ -62,14 +62,52 @@ fn several_groups_with_a_wrong_byte_each_are_put_right_and_one_with_two_is_refus
     assert_eq!(read_all(open(&logs).unwrap()).unwrap(), 8);
     assert_eq!(told.lock().unwrap().iter().map(|byte| byte.offset).collect::<Vec<_>>(), each);
 
-    let two = copy(&disk);
-    harm(&two, &[ends[1] + 130, ends[1] + 131]);
-    let harmed = two.contents(&first_segment()).unwrap();
-    let (logs, told) = served(&two);
-    let (_, at, _, lost) = damage_of(open(&logs));
-    assert_eq!((at, lost.starts_with("records 3 to 4 ")), (ends[1] + 120, true), "{lost}");
-    assert_eq!(two.contents(&first_segment()).unwrap(), harmed, "nothing is changed");
-    assert!(told.lock().unwrap().is_empty());
+    // Both in a record; in the header and a record; in two records.
+    for (places, at) in [([130, 131], 120), ([50, 150], 0), ([140, 220], 120)] {
+        let two = copy(&disk);
+        harm(&two, &places.map(|at| ends[1] + at));
+        let harmed = two.contents(&first_segment()).unwrap();
+        let (logs, told) = served(&two);
+        for _ in 0..2 {
+            let (_, found, _, lost) = damage_of(open(&logs));
+            assert_eq!((found, lost.starts_with("records 3 to 4 ")), (ends[1] + at, true), "{lost}");
+        }
+        assert_eq!(two.contents(&first_segment()).unwrap(), harmed, "nothing is changed");
+        assert!(told.lock().unwrap().is_empty());
+    }
+}
+
+/// A group behind damage says by itself what is before it, and a sender may have written it so.
+#[test]
+fn behind_damage_nothing_is_put_right() {
+    let (disk, segments) = long_log();
+    let (path, begins) = (segment(segments[1]), offset_of(segments[1], segments[1]));
+    let mut groups = reopen(&disk).unwrap().0;
+    let (reader, end) = (groups.reader().unwrap(), groups.poll_durable().unwrap());
+    let mut groups = reader.groups(reader.begins_at_or_before(segments[1]).unwrap(), &end).unwrap();
+    groups.next_group().unwrap();
+    let behind = groups.cursor().position;
+    for at in [begins + 130, begins + 131, offset_of(segments[1], behind) + 130] {
+        assert!(disk.flip_bit(&path, at, 2));
+    }
+    let harmed = disk.contents(&path).unwrap();
+    let (logs, told) = served(&disk);
+    let reader = open(&logs).unwrap().reader().unwrap();
+    assert!(reader.examine(Position(behind.0 + GROUP_HEADER_BYTES as u64)).is_err());
+    assert_eq!((disk.contents(&path).unwrap(), told.lock().unwrap().len()), (harmed, 0));
+}
+
+/// The mark of a sealed segment is gone, so that a start reads it, and a byte in it cannot be written.
+#[test]
+fn a_sealed_segment_that_cannot_be_put_right_keeps_no_log_from_being_opened() {
+    let (disk, segments) = long_log();
+    let path = segment(segments[1]);
+    assert!(disk.flip_bit(&path, offset_of(segments[1], segments[1]) + 170, 5));
+    disk.overwrite(&path, offset_of(segments[1], segments[2]), &[0; MARK_BYTES]).unwrap();
+    let (logs, told) = served(&disk);
+    disk.fail_next_sync();
+    open(&logs).unwrap();
+    assert_eq!(told.lock().unwrap().iter().map(|byte| byte.is_durable).collect::<Vec<_>>(), [false]);
 }
 
 #[test]
