@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 use tidegate_ledger::message::{CallerRequest, Reply, Request, Unavailable};
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 
 use crate::auth::gate::{NotFound, Verdict, check, not_found, shown};
 use crate::auth::quota::{Exceeded, InFlight};

@@ -60,7 +60,7 @@ fn delivery(received: &Received) -> wire::Delivery {
         lease_until_ms: received.delivery.until.0,
         message: Some(wire::Message {
             body: message.body.to_vec(),
-            id: message.id.as_deref().unwrap_or_default().into(),
+            id: message.sender_id().unwrap_or_default().into(),
             ordering_key: message.ordering_key.as_deref().unwrap_or_default().into(),
             priority: Some(message.priority.into()),
             deliver_at_ms: 0,

@@ -230,7 +230,9 @@ pub(crate) fn check_right(caller: &Identity, action: QueueAction, queue: &str) -
     }
     caller.denied();
     Err(Problem::forbidden(match action {
-        QueueAction::Send => "this token may not send to this queue; a service may with the grant \"send:QUEUE\"",
+        QueueAction::Send | QueueAction::Relay => {
+            "this token may not send to this queue; a service may with the grant \"send:QUEUE\""
+        }
         QueueAction::Receive => {
             "this token may not receive from this queue; a service may with the grant \"receive:QUEUE\""
         }

@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 use tidegate_broker::{
     ConnectionKey, QueueDelivery, QueueRefusal, QueueTopics, ReasonCode, ReceiverKey, RequestTicket,
 };
-use tidegate_machines::TimeMs;
+use tidegate_machines::{IdSpace, TimeMs};
 use tidegate_queue::limits::WAIT_MS_MAX;
 use tidegate_queue::machine::limits::{BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, LEASE_MS_MAX};
 use tidegate_queue::machine::{Lease, Outcome, Rejection, shortened};
@@ -169,7 +169,7 @@ impl QueueClients {
                 let request = QueueRequest::Call(call);
                 match identity {
                     Some(identity) => self.ask(Asked::Send(ticket), identity.asks_queues(request)),
-                    None => self.ask(Asked::Send(ticket), request),
+                    None => self.ask(Asked::Send(ticket), request.in_space(&IdSpace::default(), |_| false)),
                 };
             }
         }

@@ -214,7 +214,7 @@ impl Asked<'_> {
         match self.caller.rights().may_with_queue(action, queue) {
             true => Ok(()),
             false => Err(self.denied(match action {
-                QueueAction::Send => "send",
+                QueueAction::Send | QueueAction::Relay => "send",
                 QueueAction::Receive => "receive",
                 QueueAction::Admin => "admin",
             })),

@@ -18,8 +18,9 @@ use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{BalanceAt, CallerRequest, Reply, Request, Unavailable};
+use tidegate_machines::IdSpace;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
+use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
 use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";

@@ -18,7 +18,8 @@ use std::collections::HashMap;
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Opened, Options};
-use tidegate_machines::ledger::{AccountSlot, Command, IdSpace, Ledger, LossSide, PeerLoss, losses};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountSlot, Command, Ledger, LossSide, PeerLoss, losses};
 use tidegate_machines::{Decision, Machine, TimeMs};
 
 use crate::claims::{LostClaim, lost_claims, proofs_of};

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 use tidegate_journal::{JournalError, Logs};
+use tidegate_machines::IdSpace;
 use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{ContentDigest, Event, IdSpace, Ledger, shard_of};
+use tidegate_machines::ledger::{ContentDigest, Event, Ledger, shard_of};
 
 use crate::regain::read_all;
 

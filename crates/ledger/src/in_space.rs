@@ -3,7 +3,8 @@
 //! Why here, and once: every door sends its clients' requests through [`Request::in_space`], and a request that gets an
 //! id of its own cannot be forgotten, because the match names each kind of request.
 
-use tidegate_machines::ledger::{IdSpace, Label};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::Label;
 
 use crate::message::{ItemLabel, Request, Span, TransferBatch, TransferItem};
 

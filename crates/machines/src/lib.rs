@@ -15,6 +15,7 @@
 mod chunks;
 mod damaged_place;
 mod encoding;
+mod id_space;
 pub mod inboxes;
 pub mod ledger;
 mod machine;
@@ -27,6 +28,7 @@ pub mod topic;
 pub mod weight;
 
 pub use damaged_place::DamagedPlace;
+pub use id_space::{ID_SPACE_BYTES_MAX, IdSpace};
 pub use ledger::shard_of;
 pub use machine::{Decision, Machine, Place};
 pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};

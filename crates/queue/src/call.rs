@@ -120,12 +120,12 @@ pub enum Read {
     },
     /// A message, with its body and its trail.
     Message(MessageKey),
-    /// The same, by the id of its sender.
+    /// The same, by its id.
     ById {
         /// Its queue.
         queue: Box<str>,
-        /// The id.
-        id: Box<str>,
+        /// The id, as records have it; of several, the first one that is remembered.
+        ids: Vec<Box<str>>,
     },
     /// Messages in the order of their keys, with their bodies.
     Browse(Browse),

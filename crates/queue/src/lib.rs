@@ -23,6 +23,7 @@ mod consumers;
 mod cron;
 mod declared;
 mod family;
+mod in_space;
 pub mod limits;
 mod metrics;
 mod news;
@@ -44,6 +45,7 @@ pub use client::{CallerRequest, QueueClient, QueueReply, QueueRequest, give_back
 pub use cron::{BadSchedule, Schedule};
 pub use declared::{Declared, QueueKeys, declared};
 pub use family::{QUEUES, QueuesFamily};
+pub use in_space::{ids_in_space, ids_of_all_kinds};
 pub use limits::QueuesKeys;
 pub use metrics::QueueMetrics;
 pub use protocol::{QueueMessage, QueueProtocol, RequestTicket, Ticket};

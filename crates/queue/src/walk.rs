@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_journal::LogReader;
-use tidegate_machines::queue::{Message, MessageKey, MessageView, Queues};
+use tidegate_machines::queue::{Message, MessageKey, MessageView, Queues, key_elsewhere};
 
 use crate::bodies::read_bodies;
 
@@ -54,8 +54,5 @@ type Read = Result<Arc<Message>, String>;
 /// The id that a message has in queues of other servers: the key that it got on the first one. A link gives it the
 /// same, so what both bring is taken once.
 pub fn id_elsewhere(message: &Message, key: MessageKey) -> String {
-    match message.id.as_deref().filter(|id| id.parse::<MessageKey>().is_ok()) {
-        Some(first) => first.to_owned(),
-        None => key.to_string(),
-    }
+    message.id.as_deref().and_then(key_elsewhere).unwrap_or(key).to_string()
 }

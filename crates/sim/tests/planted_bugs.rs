@@ -517,6 +517,12 @@ fn a_route_that_takes_a_refusal_for_success_is_found() {
     is_found_between_nodes(Bug::RouteTrustsRefusal, &["all that was sent arrives when nothing goes wrong any more"]);
 }
 
+/// A message under the key of another one is taken for it on the next node.
+#[test]
+fn a_sender_that_gives_the_key_of_another_message_is_found() {
+    is_found_between_nodes(Bug::KeyOfAnyone, &["all that was sent arrives when nothing goes wrong any more"]);
+}
+
 /// Ids that are forgotten let through what is given again.
 #[test]
 fn a_message_that_arrives_twice_is_found() {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
+use tidegate_machines::IdSpace;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::IdSpace;
 use tidegate_roster::Roster;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 

@@ -17,6 +17,7 @@
 //! | `publish:FILTER`, `subscribe:FILTER` | topics; `%c` is the client id, `%u` the service's name |
 //! | `sys` | subscribing to `$SYS/#` |
 //! | `send:PATTERN` | sending to these queues |
+//! | `relay:PATTERN` | the same, under the keys that messages have on other nodes: for links and walks |
 //! | `receive:PATTERN` | receiving from these queues, and acknowledging |
 //! | `admin:PATTERN` | making, changing, looking through, purging and deleting these queues |
 //! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
@@ -152,7 +153,7 @@ impl Grant {
             (Grant::Publish(wide), Grant::Publish(narrow)) | (Grant::Subscribe(wide), Grant::Subscribe(narrow)) => {
                 filter_covers(&wide.to_string(), &narrow.to_string())
             }
-            (Grant::Queue(action, names), Grant::Queue(what, narrow)) => action == what && names.covers(narrow),
+            (Grant::Queue(action, names), Grant::Queue(what, narrow)) => action.includes(*what) && names.covers(narrow),
             (Grant::Room { room, action, names }, Grant::Room { room: of, action: what, names: narrow }) => {
                 room == of && action == what && names.covers(narrow)
             }
@@ -181,15 +182,24 @@ pub enum Action {
     Write,
 }
 
-/// What a caller wants to do with a queue. None of them includes another one.
+/// What a caller wants to do with a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueAction {
     /// Send to it.
     Send,
+    /// Send to it, also messages of other nodes under the keys that they have there.
+    Relay,
     /// Receive from it, and acknowledge.
     Receive,
     /// Make, change, look through, purge or delete it.
     Admin,
+}
+
+impl QueueAction {
+    /// Whether who may do this may do `other`.
+    pub fn includes(self, other: QueueAction) -> bool {
+        self == other || matches!((self, other), (QueueAction::Relay, QueueAction::Send))
+    }
 }
 
 /// A grant that means nothing.
@@ -197,9 +207,9 @@ pub enum QueueAction {
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
      \"read:PATTERN\", \"holds:settle\", \"audit\", \"audit:run\", \"metrics\", \"drain\", \"operate:read\", \
-     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"send:PATTERN\", \"receive:PATTERN\", \
-     \"admin:PATTERN\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \
-     \"wallet:*\" or one name and FILTER as an MQTT topic filter"
+     \"operate:write\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \"send:PATTERN\", \"relay:PATTERN\", \
+     \"receive:PATTERN\", \"admin:PATTERN\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN \
+     as \"*\", \"wallet:*\" or one name and FILTER as an MQTT topic filter"
 )]
 pub struct GrantError(pub String);
 
@@ -239,6 +249,7 @@ impl FromStr for Grant {
             "credit" => Ok(Grant::Credit(pattern)),
             "read" => Ok(Grant::Read(pattern)),
             "send" => Ok(Grant::Queue(QueueAction::Send, pattern)),
+            "relay" => Ok(Grant::Queue(QueueAction::Relay, pattern)),
             "receive" => Ok(Grant::Queue(QueueAction::Receive, pattern)),
             "admin" => Ok(Grant::Queue(QueueAction::Admin, pattern)),
             _ => Err(unknown()),
@@ -284,6 +295,8 @@ mod tests {
             ("publish:cam/#", "publish:cam/+/up"),
             ("room:counters:write:hits*", "room:counters:write:hits-1"),
             ("send:sms-*", "send:sms-out"),
+            ("relay:sms-*", "relay:sms-out"),
+            ("relay:sms-*", "send:sms-out"),
             ("audit", "audit"),
         ] {
             assert!(covers(wide, narrow), "{wide} {narrow}");
@@ -302,6 +315,7 @@ mod tests {
             ("publish:#", "subscribe:a"),
             ("room:counters:write:*", "room:counters:read:*"),
             ("admin:*", "send:sms"),
+            ("send:*", "relay:sms"),
             ("receive:sms", "receive:*"),
             ("audit", "audit:run"),
         ] {
@@ -328,6 +342,7 @@ mod tests {
             ("operate:write", Grant::Operate(Action::Write)),
             ("sys", Grant::Sys),
             ("send:*", Grant::Queue(QueueAction::Send, Pattern::Any)),
+            ("relay:sms-in", Grant::Queue(QueueAction::Relay, Pattern::Exactly("sms-in".into()))),
             ("receive:sms-*", Grant::Queue(QueueAction::Receive, Pattern::Prefix("sms-".into()))),
             ("admin:sms", Grant::Queue(QueueAction::Admin, Pattern::Exactly("sms".into()))),
             ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),

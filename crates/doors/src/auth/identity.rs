@@ -8,7 +8,8 @@ use std::time::Duration;
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 use tidegate_ledger::message::{Caller, CallerRequest, Reply, Request};
-use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, AccountView};
 use tidegate_queue::QueueRequest;
 
 use super::grant::{Action, Grant, Pattern, QueueAction};
@@ -195,8 +196,10 @@ impl Identity {
         CallerRequest { caller: self.inner.caller, request }
     }
 
-    /// A request of theirs for the queues.
+    /// A request of theirs for the queues, its ids those of their space, or keys of other nodes if they may say such.
     pub fn asks_queues(&self, request: QueueRequest) -> tidegate_queue::CallerRequest {
+        let relays = |queue: &str| self.rights().may_with_queue(QueueAction::Relay, queue);
+        let request = request.in_space(self.id_space(), relays);
         tidegate_queue::CallerRequest { caller: self.inner.caller, request }
     }
 
@@ -389,12 +392,13 @@ impl Rights {
 
     /// Whether they may do this with the queue of this name.
     pub fn may_with_queue(&self, action: QueueAction, name: &str) -> bool {
-        self.granted(|grant| matches!(grant, Grant::Queue(granted, names) if *granted == action && names.matches(name)))
+        let is_right = |granted: &QueueAction| granted.includes(action);
+        self.granted(|grant| matches!(grant, Grant::Queue(granted, names) if is_right(granted) && names.matches(name)))
     }
 
     /// Whether there may be queues with which they may do this.
     pub fn may_with_some_queue(&self, action: QueueAction) -> bool {
-        self.granted(|grant| matches!(grant, Grant::Queue(granted, _) if *granted == action))
+        self.granted(|grant| matches!(grant, Grant::Queue(granted, _) if granted.includes(action)))
     }
 
     /// Whether they may read metrics.

@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 use tidegate_roster::{Roster, Service, User, UserRights};
 
 use super::acl::Effect;

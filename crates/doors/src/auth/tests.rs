@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use tidegate_ledger::message::{Request, TransferBatch};
-use tidegate_machines::ledger::{AccountKind, HistoryRow, IdSpace, RowKind, Transfer};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, HistoryRow, RowKind, Transfer};
 
 use super::gate::{Verdict, check};
 use super::quota::QuotaLimits;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tidegate_ledger::message::{ChangeRequest, Request};
+use tidegate_machines::IdSpace;
 use tidegate_machines::ledger::{
-    AccountSettings, AccountStatus, AssetView, HoldState, HoldView, IdSpace, MetadataPatch, Refusal, TransferState,
-    TransferView,
+    AccountSettings, AccountStatus, AssetView, HoldState, HoldView, MetadataPatch, Refusal, TransferState, TransferView,
 };
 use tidegate_wire::{AccountChangeRef, proto};
 

@@ -7,7 +7,8 @@ use tidegate_ledger::message::{
     TransferBatch, TransferItem, Unavailable,
 };
 use tidegate_machines::DamagedPlace;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, IdSpace, Outcome, Refusal, RowKind};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 

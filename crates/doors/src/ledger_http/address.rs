@@ -1,12 +1,12 @@
-//! What the address of a request says: the id in its path, and the id space of that id.
+//! What the address of a request says: the id in its path, and who asks for it.
 //!
 //! Why not extractors of axum: who asks comes first, so nobody without a token learns what else is wrong.
 
 use axum::extract::Path;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::http::HeaderMap;
-use serde::Deserialize;
-use tidegate_machines::ledger::{IdSpace, Refusal};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::Refusal;
 use utoipa::IntoParams;
 
 use super::backend::Backend;
@@ -14,7 +14,7 @@ use super::limits::PAGE_ROWS_MAX;
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http;
-pub use crate::http::InQuery;
+pub use crate::http::{IdSpaceQuery, InQuery, id_space};
 use crate::json::{Problem, codes};
 
 /// The id of a path, not looked at yet.
@@ -50,17 +50,6 @@ pub struct HoldPath {
     id: String,
 }
 
-/// Whose transfer or hold it is.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields, default)]
-#[into_params(parameter_in = Query)]
-pub struct IdSpaceQuery {
-    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it, the `id_space` of
-    /// the service, or nothing for the common one.
-    #[param(max_length = 64, example = "dave")]
-    id_space: Option<String>,
-}
-
 /// A transfer or hold that is asked for, and who asks.
 pub struct Named {
     pub caller: Identity,
@@ -88,17 +77,6 @@ pub fn path_id(path: InPath) -> Result<Box<str>, Problem> {
     match path {
         Ok(Path(id)) => Ok(id.into()),
         Err(_) => Err(Problem::new(codes::PATH_INVALID, "the id in the path is not percent-encoded UTF-8")),
-    }
-}
-
-/// The id space that the query names, or the caller's own.
-pub(super) fn id_space(query: InQuery<IdSpaceQuery>, caller: &Identity) -> Result<IdSpace, Problem> {
-    match query.map_err(query_problem)?.0.id_space {
-        None => Ok(caller.id_space().clone()),
-        Some(name) => IdSpace::new(&name).ok_or_else(|| {
-            let detail = "id_space: expected the name of a user or id space, at most 64 bytes of printable UTF-8";
-            Problem::new(codes::QUERY_INVALID, detail).with("field", "id_space")
-        }),
     }
 }
 

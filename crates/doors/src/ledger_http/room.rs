@@ -9,7 +9,8 @@ use axum::http::Method;
 use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{CallerRequest, Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountView, IdSpace};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::AccountView;
 use tidegate_telemetry::SharedGauge;
 
 use super::address::InPath;

@@ -1,7 +1,8 @@
 //! What became of a transfer or hold, in JSON.
 
 use serde::Serialize;
-use tidegate_machines::ledger::{HoldState, HoldView, IdSpace, Refusal, TransferState, TransferView};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{HoldState, HoldView, Refusal, TransferState, TransferView};
 use utoipa::ToSchema;
 
 use super::outcome::OutcomeWord;

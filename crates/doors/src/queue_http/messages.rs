@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_machines::TimeMs;
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
 use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, Refusal, When};
-use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail};
+use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail, ids_in_space, ids_of_all_kinds};
 use utoipa::ToSchema;
 
 use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems};
@@ -21,7 +21,7 @@ use super::{
     ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, SCHEDULE_INVALID, Served, ask, check_right, may_know,
 };
 use crate::auth::{Identity, QueueAction};
-use crate::http::PathName;
+use crate::http::{IdSpaceQuery, InQuery, PathName, named_id_space};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
 use crate::queue_attributes::{
     QueueAttributeBody, QueueAttributes, given_attributes, read_attributes, write_attributes,
@@ -106,6 +106,10 @@ pub struct QueueContentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     id: Option<Box<str>>,
+    /// In which id space it was chosen, if not in the common one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    id_space: Option<Box<str>>,
     /// Its ordering key.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
@@ -124,7 +128,8 @@ impl From<&Message> for QueueContentBody {
         QueueContentBody {
             body: text.map(Into::into),
             body_base64: text.is_none().then(|| BASE64.encode(&message.body)),
-            id: message.id.clone(),
+            id: message.sender_id().map(Into::into),
+            id_space: message.id_space().map(Into::into),
             ordering_key: message.ordering_key.clone(),
             priority: message.priority,
             attributes: read_attributes(&message.attributes),
@@ -442,7 +447,9 @@ pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem>
 
 /// Where is my message, by its sender's id?
 ///
-/// Found as long as the queue remembers ids (`id_window_ms`).
+/// Found as long as the queue remembers ids (`id_window_ms`). With `id_space`, an id that was chosen in that space.
+/// Without, the key that the message has on another node, which a link has given it here as its id; or else an id of
+/// the caller's own space.
 #[utoipa::path(
     get,
     path = "/v1/queues/{name}/ids/{id}",
@@ -450,12 +457,14 @@ pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem>
     params(
         QueuePath,
         ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
+        IdSpaceQuery,
     ),
     responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), QueueProblems)
 )]
 pub(super) async fn read_message_of_id(
     State(served): State<Served>,
     path: TwoNames,
+    query: InQuery<IdSpaceQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let (queue, id) = two_names(path)?;
@@ -463,7 +472,11 @@ pub(super) async fn read_message_of_id(
     if !may_know(&caller, &queue) {
         check_right(&caller, QueueAction::Send, &queue)?;
     }
-    let found = only(&served, &caller, Read::ById { queue, id }).await?;
+    let ids = match named_id_space(query)? {
+        Some(id_space) => ids_in_space(&id, &id_space),
+        None => ids_of_all_kinds(&id, caller.id_space()),
+    };
+    let found = only(&served, &caller, Read::ById { queue, ids }).await?;
     Ok(shown(&caller, found))
 }
 

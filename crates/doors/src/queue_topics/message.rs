@@ -128,8 +128,8 @@ pub fn properties_of(received: &Received) -> Box<[u8]> {
     let mut user = |name: &str, value: &str| push_user_property(&mut block, name, value);
     user(KEY, &lease.key.to_string());
     user(ATTEMPTS, &received.attempts.to_string());
-    for (name, value) in [("id", &message.id), ("ordering_key", &message.ordering_key)] {
-        value.iter().for_each(|value| user(name, value));
+    for (name, value) in [("id", message.sender_id()), ("ordering_key", message.ordering_key.as_deref())] {
+        value.into_iter().for_each(|value| user(name, value));
     }
     if message.priority != PRIORITY_DEFAULT {
         user("priority", &message.priority.to_string());

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 use tidegate_roster::limits::GRANTS_MAX;
 use tidegate_roster::{Action, Outcome, Refusal, Service, TokenHash};
 use utoipa::ToSchema;

@@ -96,7 +96,7 @@ fn system_attributes(received: &Received, is_fifo: bool, body: &ReceiveBody) -> 
         // Who sent it is not kept with a message; there is only one account.
         ("SenderId", Some(ACCOUNT.to_owned())),
         ("MessageGroupId", of_fifo(message.ordering_key.as_deref().map(Into::into))),
-        ("MessageDeduplicationId", of_fifo(message.id.as_deref().map(Into::into))),
+        ("MessageDeduplicationId", of_fifo(message.sender_id().map(Into::into))),
         ("SequenceNumber", of_fifo(Some(sequence_number(key.number())))),
     ];
     let wanted = || body.attribute_names.iter().chain(&body.message_system_attribute_names);

@@ -123,7 +123,7 @@ fn days_since_1970(year: u32, month: u32, day: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_machines::ledger::IdSpace;
+    use tidegate_machines::IdSpace;
 
     use super::*;
 

@@ -1,7 +1,8 @@
 //! Transfers and accounts of one request: its bytes once, and where in them each text stands.
 
 use bytes::Bytes;
-use tidegate_machines::ledger::{AccountKind, IdSpace, Label, Transfer};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, Label, Transfer};
 
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,8 +16,10 @@ config! {
         from: Required<Text> = NoDefault, .., restart, "the queue here whose messages are forwarded";
         address: Required<Text> = NoDefault, .., restart, "binary port of the other server, as HOST:PORT";
         to: Required<Text> = NoDefault, .., restart, "the queue there";
-        token: Optional<Text> = NoDefault, .., restart, "token for the other server; only for development";
-        token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token for the other server";
+        token: Optional<Text> = NoDefault, .., restart,
+            "token of a service of the other server that may relay to that queue (grant \"relay:QUEUE\"); only for \
+             development";
+        token_file: Optional<FilePath> = NoDefault, .., restart, "file with that token";
         tls: Flag = false, .., restart, "whether the binary port of the other server speaks TLS";
         ca_file: Optional<FilePath> = NoDefault, .., restart,
             "PEM file of the authorities that sign its certificate; without it, those that this machine trusts";

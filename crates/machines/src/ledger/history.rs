@@ -1,11 +1,11 @@
 //! An account's history, newest first, by following `prev` from the account's newest event.
 
 use super::event::Event;
-use super::id_space::IdSpace;
 use super::loss::LossSide;
 use super::request::{HistoryRow, RowKind};
 use super::state::Ledger;
 use super::{AccountSlot, AccountStep, CreditStep};
+use crate::IdSpace;
 use crate::RecordPosition;
 
 impl Ledger {

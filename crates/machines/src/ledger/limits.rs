@@ -1,14 +1,12 @@
 //! All bounds of the ledger in one place; the relations between them are checked at compile time.
 
-use crate::TimeMs;
 use crate::encoding::VARINT_BYTES_MAX;
+use crate::{ID_SPACE_BYTES_MAX, TimeMs};
 
 /// Longest account id, in bytes of UTF-8.
 pub const ACCOUNT_ID_BYTES_MAX: usize = 128;
 /// Longest transfer or hold id that a client chooses, in bytes of UTF-8.
 pub const TRANSFER_ID_BYTES_MAX: usize = 64;
-/// Longest name of an [id space](super::IdSpace), in bytes of UTF-8.
-pub const ID_SPACE_BYTES_MAX: usize = 64;
 /// Longest transfer or hold id with its space, in bytes: as it stands in records.
 pub const WHOLE_ID_BYTES_MAX: usize = ID_SPACE_BYTES_MAX + 1 + TRANSFER_ID_BYTES_MAX;
 /// Longest asset name, in bytes of UTF-8.

@@ -39,7 +39,6 @@ mod event;
 mod hash;
 mod history;
 mod hold;
-mod id_space;
 mod limits;
 mod linked;
 mod loss;
@@ -72,12 +71,11 @@ pub use command::{Command, InboundCredit};
 pub use compared::{HoldFigures, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
-pub use id_space::IdSpace;
 pub use limits::{
     ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX,
-    ID_SPACE_BYTES_MAX, MEMO_BYTES_MAX, METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX,
-    METADATA_VALUE_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
-    USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
+    MEMO_BYTES_MAX, METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX, METADATA_VALUE_BYTES_MAX,
+    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX, USER_DATA_BYTES_MAX,
+    WHOLE_ID_BYTES_MAX,
 };
 pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, ExchangedSums, LossSide, PeerLoss, losses};
 pub use mends::{Mend, Mends, RowTime};

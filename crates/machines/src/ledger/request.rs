@@ -140,7 +140,7 @@ pub enum RowKind {
 pub struct HistoryRow {
     /// Transfer or hold id, as its client chose it.
     pub id: Box<str>,
-    /// Name of the [id space](super::IdSpace) in which that id is unique; empty for the empty one.
+    /// Name of the [id space](crate::IdSpace) in which that id is unique; empty for the empty one.
     pub id_space: Box<str>,
     /// What happened.
     pub kind: RowKind,

@@ -6,16 +6,16 @@
 //! What a record has was valid when it was decided: records, snapshots and requests that are repeated are held to the
 //! rules of the past (`is_known_…`), so that a stricter rule never makes a journal unreadable or a retry fail.
 
-use super::id_space::IdSpace;
 use super::limits::{
-    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, ID_SPACE_BYTES_MAX, MEMO_BYTES_MAX,
-    TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX,
+    USER_DATA_BYTES_MAX,
 };
 use super::outcome::Refusal;
 use super::request::{Hold, Label, Transfer};
 use super::visible::{is_visible, was_visible};
 use crate::Amount;
 use crate::text_words::is_printable_ascii;
+use crate::{ID_SPACE_BYTES_MAX, IdSpace};
 
 /// Whether a transfer's form is right: everything that can be refused without knowing any account.
 pub fn check_transfer(transfer: &Transfer<'_>) -> Result<(), Refusal> {
@@ -83,7 +83,7 @@ fn is_addressable(id: &str) -> bool {
     !matches!(id, "." | "..")
 }
 
-/// 1 to 64 bytes, printable, not `.` or `..`; before it, the name of an [id space](super::IdSpace) and the separator,
+/// 1 to 64 bytes, printable, not `.` or `..`; before it, the name of an [id space](crate::IdSpace) and the separator,
 /// or nothing.
 #[inline]
 pub fn is_transfer_id(id: &str) -> bool {

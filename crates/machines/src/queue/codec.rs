@@ -5,7 +5,7 @@ use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{
     BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, CRON_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, OWNER_BYTES_MAX, PRIORITIES,
-    PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, ZONE_BYTES_MAX,
+    PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, WHOLE_ID_BYTES_MAX, ZONE_BYTES_MAX,
 };
 use super::settings::{Settings, option, put_option};
 use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
@@ -142,11 +142,12 @@ pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let byte = reader.byte("flags")?;
     let (flags, priority) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
     require(usize::from(priority) < PRIORITIES, "a priority")?;
-    let text = |flag: u8, reader: &mut Reader<'a>| match flags & flag {
+    let text = |flag: u8, most: usize, reader: &mut Reader<'a>| match flags & flag {
         0 => Ok(None),
-        _ => reader.text(1, ID_BYTES_MAX, "an id").map(Some),
+        _ => reader.text(1, most, "an id").map(Some),
     };
-    let (id, ordering_key) = (text(ID_FLAG, reader)?, text(KEY_FLAG, reader)?);
+    let id = text(ID_FLAG, WHOLE_ID_BYTES_MAX, reader)?;
+    let ordering_key = text(KEY_FLAG, ID_BYTES_MAX, reader)?;
     let visible_at = if flags & DELAY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
     let expires_at = if flags & EXPIRY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
     let (attributes, body) = (reader.bytes("attributes")?, reader.bytes("a body")?);

@@ -1,7 +1,16 @@
 //! Ids of messages that are remembered, so that none is taken twice within the window of its queue.
 //!
-//! Those that are keys of messages of other nodes, as links send them, take a few bytes each ([`super::key_ids`]).
-//! Others are kept as texts.
+//! ```text
+//!   sender's id    whose space      who sends               the id
+//!   order-17       (empty)          a service          ─▶   order-17
+//!   order-17       shop             a service          ─▶   shop U+001F order-17
+//!   a key          (empty or not)   a service          ─▶   space U+001F key
+//!   a key                           a link, a walk     ─▶   key
+//! ```
+//!
+//! So what stands there as a key alone was given by a node, and nobody can send a key of theirs before a link does.
+//!
+//! Those that are keys of messages of other nodes take a few bytes each ([`super::key_ids`]). Others are kept as texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +20,11 @@ use tidegate_planted::{Bug, is_planted};
 use super::event::QueueIndex;
 use super::key::MessageKey;
 use super::key_ids::KeyIds;
-use super::limits::{IDS_PER_RECORD, KEY_CHUNKS_PER_RECORD, KEYS_PER_ID};
+use super::limits::{ID_BYTES_MAX, IDS_PER_RECORD, KEY_CHUNKS_PER_RECORD, KEYS_PER_ID};
 use super::message_table::NEVER;
 use super::owners::OwnerIndex;
 use super::state::Queues;
-use crate::TimeMs;
+use crate::{ID_SPACE_BYTES_MAX, IdSpace, TimeMs};
 
 /// An id of a message that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +57,38 @@ impl Ids {
 /// As what the reference of another system is remembered among the ids of a queue: no id has a control character.
 pub(super) fn reference_id(reference: &str) -> String {
     format!("\u{1}{reference}")
+}
+
+/// The id in records of a sender's `id`. That of a message of another node is its key there, and in no space; only who
+/// relays messages of other nodes may say so.
+pub fn id_in_space(id: &str, space: &IdSpace, relays: impl FnOnce() -> bool) -> Box<str> {
+    let is_key = id.parse::<MessageKey>().is_ok() && !is_planted(Bug::KeyOfAnyone);
+    match is_key {
+        true if relays() => id.into(),
+        true => space.apart(id),
+        false => space.whole(id),
+    }
+}
+
+/// The key that another node gave, if an id of a record is one.
+pub fn key_elsewhere(id: &str) -> Option<MessageKey> {
+    id.parse().ok()
+}
+
+/// What its sender called a message with this id in records.
+pub(super) fn sender_id(id: &str) -> &str {
+    IdSpace::split(id).1
+}
+
+/// 1 to 128 bytes without control characters; before it, the name of an id space and the separator, or nothing.
+pub(super) fn is_message_id(id: &str) -> bool {
+    let (space, of_sender) = IdSpace::split(id);
+    is_plain(of_sender, ID_BYTES_MAX) && (space.is_empty() || is_plain(space, ID_SPACE_BYTES_MAX))
+}
+
+/// Whether a text has some bytes, not too many, and no control characters.
+pub(super) fn is_plain(text: &str, bytes_max: usize) -> bool {
+    (1..=bytes_max).contains(&text.len()) && !text.chars().any(char::is_control)
 }
 
 impl Queues {

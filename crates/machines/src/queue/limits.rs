@@ -1,5 +1,7 @@
 //! Bounds of the queues of a shard that nobody sets.
 
+use crate::ID_SPACE_BYTES_MAX;
+
 /// Characters of a queue's name.
 pub const QUEUE_NAME_CHARS_MAX: usize = 80;
 /// Queues of a shard.
@@ -20,6 +22,8 @@ pub const PRIORITY_DEFAULT: u8 = 4;
 pub const LOW_SHARE: u64 = 8;
 /// Bytes of a client's id of a message, and of an ordering key.
 pub const ID_BYTES_MAX: usize = 128;
+/// Bytes of an id of a message with its [id space](crate::IdSpace): as it stands in records.
+pub const WHOLE_ID_BYTES_MAX: usize = ID_SPACE_BYTES_MAX + 1 + ID_BYTES_MAX;
 /// Bytes of what doors note of a queue.
 pub const NOTES_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of the text that says when a queue hands out messages.

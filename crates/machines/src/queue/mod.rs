@@ -51,6 +51,7 @@ pub use command::{
     Bounds, Command, Delivery, Lease, LeaseRefusal, Limit, Message, Outcome, Receipt, Refusal, Rejection, When,
 };
 pub use event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
+pub use ids::{id_in_space, key_elsewhere};
 pub use key::{KEY_CHARS, MessageKey, NUMBER_END, NoKey};
 pub use message_table::MessageState;
 pub use reads::{BodyPlace, MessageView, Offer, QueueFigures, QueueView, Readiness};

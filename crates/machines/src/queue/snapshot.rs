@@ -11,7 +11,9 @@ use super::event::QueueIndex;
 use super::ids::{Ids, Remembered};
 use super::key::{MessageKey, NUMBER_END};
 use super::key_ids::KeyIds;
-use super::limits::{CRON_BYTES_MAX, ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX, STANDING_MAX, ZONE_BYTES_MAX};
+use super::limits::{
+    CRON_BYTES_MAX, ID_BYTES_MAX, QUEUE_NAME_CHARS_MAX, QUEUES_MAX, STANDING_MAX, WHOLE_ID_BYTES_MAX, ZONE_BYTES_MAX,
+};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
 use super::packed::{self, CHUNK, Packed};
 use super::settings::{Settings, is_queue_name, put_option, read_owner};
@@ -261,7 +263,7 @@ impl Queues {
         let (mut ids, mut before) = (Ids::default(), None);
         for _ in 0..reader.varint("a count of ids")? {
             let until = time_or_never(reader)?;
-            let id = reader.text(1, ID_BYTES_MAX, "an id")?;
+            let id = reader.text(1, WHOLE_ID_BYTES_MAX, "an id")?;
             let key = MessageKey::from_bits(reader.varint_128("a key")?);
             require(before.is_none_or(|before| before < (until, id)), "ids are in order")?;
             let known = ids.texts.insert(id.into(), Remembered { key, until });

@@ -56,7 +56,7 @@ impl<T: RequestTicket> QueueService<T> {
                 return self.read_messages(turn, views, browse.with_trails, progress, jobs);
             }
             Read::Message(key) => Some(*key),
-            Read::ById { queue, id } => queues.key_of_id(queue, id, turn.now()),
+            Read::ById { queue, ids } => ids.iter().find_map(|id| queues.key_of_id(queue, id, turn.now())),
         };
         let Some(view) = key.and_then(|key| queues.message(key)) else {
             return Served::Done(Answer::refused(Refusal::MessageNotFound));

@@ -1,8 +1,9 @@
 //! What a client asks, in its own words: owned, comparable, and repeatable to the byte.
 
 use tidegate_ledger::message::{ChangeRequest, HoldRequest, Reply, Request, TimeSpan, TransferBatch};
+use tidegate_machines::IdSpace;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::{AccountKind, IdSpace, Label, Transfer};
+use tidegate_machines::ledger::{AccountKind, Label, Transfer};
 
 /// A transfer or a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

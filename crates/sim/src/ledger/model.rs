@@ -23,7 +23,8 @@ mod settings;
 use std::collections::BTreeMap;
 
 use tidegate_ledger::message::{ChangeRequest, Reply};
-use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView, IdSpace, Outcome, Refusal};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView, Outcome, Refusal};
 
 use crate::ledger::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_ledger::message::ChangeRequest;
-use tidegate_machines::ledger::{AccountKind, AccountStatus, IdSpace, MetadataPatch};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{AccountKind, AccountStatus, MetadataPatch};
 
 use crate::chance::Chance;
 use crate::ledger::ask::{Ask, Content, Item, whole};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_machines::IdSpace;
 use tidegate_queue::machine::{Lease, Outcome, Receipt, Rejection};
 use tidegate_queue::{Answer, Call, QueueReply, QueueRequest, Receive, Received};
 
@@ -64,11 +65,12 @@ impl Clients {
         let mut wishes = Vec::new();
         if is_calm || self.chance.happens(self.rate) {
             let most = self.chance.within(1..=6) as usize;
-            let numbers = self.oracle.next_to_send(most);
+            let numbers = self.oracle.next_to_send(most, &mut self.chance);
             if !numbers.is_empty() {
                 let messages = numbers.iter().map(|number| self.oracle.contents[*number].message.clone().into());
                 let call = Call::Send { queue: "texts".into(), messages: messages.collect() };
-                wishes.push((FIRST, self.asks(Asked::Send(numbers)), QueueRequest::Call(call)));
+                let request = QueueRequest::Call(call).in_space(&IdSpace::default(), |_| false);
+                wishes.push((FIRST, self.asks(Asked::Send(numbers)), request));
             }
         }
         for (queue, name) in LAST_QUEUES.into_iter().enumerate() {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use prost::Message as _;
 use tidegate_client::{ClientError, ServerError};
 use tidegate_link::{Exchange, Transport};
-use tidegate_machines::TimeMs;
+use tidegate_machines::{IdSpace, TimeMs};
 use tidegate_queue::machine::{Message, Outcome, Receipt, Refusal, When};
 use tidegate_queue::{Answer, Call, QueueReply, QueueRequest};
 use tidegate_wire::queue as wire;
@@ -137,7 +137,7 @@ impl Network {
                 continue;
             }
             note!(self.trace, "node {to} gets {} bytes", request.len());
-            let request = QueueRequest::Call(call_of(&request));
+            let request = QueueRequest::Call(call_of(&request)).in_space(&IdSpace::default(), |_| true);
             self.nodes[to].borrow_mut().ask(request, Asker::Network(Waiting { answer }));
         }
     }

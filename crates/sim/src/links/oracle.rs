@@ -12,6 +12,8 @@ use crate::violation::{Violation, must};
 
 /// Ordering keys.
 const KEYS: u64 = 5;
+/// In a thousand, messages that get the key of another one as their sender's id.
+const KEYS_AS_IDS: u64 = 50;
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Content {
     not_before: u64,
     /// Its sender waits for an answer.
     pub is_asked: bool,
+    /// Its sender has asked before.
+    was_asked: bool,
     /// The key that its sender was told.
     pub key: Option<MessageKey>,
     /// The key and the queue under which the last node has it.
@@ -77,14 +81,25 @@ impl Oracle {
                 attributes: format!(r#"{{"to":"{prefix}{number}"}}"#).into_bytes().into(),
                 body: number.to_le_bytes().into(),
             };
-            Content { message, way, not_before: now + delay, is_asked: false, key: None, last: None, is_done: false }
+            Content {
+                message,
+                way,
+                not_before: now + delay,
+                is_asked: false,
+                was_asked: false,
+                key: None,
+                last: None,
+                is_done: false,
+            }
         };
         Oracle { contents: (0..count).map(content).collect(), ..Oracle::default() }
     }
 
     /// The next messages to be sent, so many at most: of one ordering key, the next one when the one before is taken.
-    pub fn next_to_send(&mut self, most: usize) -> Vec<usize> {
+    /// Some get, as the id of their sender, the key of another message: a link must not take it for theirs.
+    pub fn next_to_send(&mut self, most: usize, chance: &mut Chance) -> Vec<usize> {
         let (mut chosen, mut keys) = (Vec::new(), Vec::new());
+        let given: Vec<MessageKey> = self.contents.iter().filter_map(|content| content.key).collect();
         for (number, content) in self.contents.iter_mut().enumerate() {
             if content.key.is_some() {
                 continue;
@@ -92,7 +107,11 @@ impl Oracle {
             let is_free = content.message.ordering_key.as_ref().is_none_or(|key| !keys.contains(key));
             keys.extend(content.message.ordering_key.clone());
             if is_free && !content.is_asked && chosen.len() < most {
-                content.is_asked = true;
+                if !content.was_asked && !given.is_empty() && chance.happens(KEYS_AS_IDS) {
+                    let key = given[chance.below(given.len() as u64) as usize];
+                    content.message.id = Some(key.to_string().into());
+                }
+                (content.is_asked, content.was_asked) = (true, true);
                 chosen.push(number);
             }
         }

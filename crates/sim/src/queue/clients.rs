@@ -195,7 +195,7 @@ impl Clients {
             Wish::LookById => {
                 let Some((content, id)) = some_id(&mut site.chance, oracle) else { return };
                 let of = &oracle.queues[oracle.content(content).queue];
-                let call = Call::Read(Read::ById { queue: of.name.clone(), id });
+                let call = Call::Read(Read::ById { queue: of.name.clone(), ids: vec![id] });
                 (Ask::LookById { content }, Request::Call(of.shard, call))
             }
             Wish::Browse => {

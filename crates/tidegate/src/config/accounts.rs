@@ -7,7 +7,7 @@ use tidegate_config::{
 };
 use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{Grant, PasswordHash, Rights, ServiceSettings, UserSettings, service_token_hash};
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 
 /// Least length of a service's token, in bytes: it is a password that no person has to remember.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -51,9 +51,9 @@ config! {
             "SHA-256 of the token in 64 hex digits: printf %s TOKEN | sha256sum";
         grants: Texts = &[], .., live, "what it may do";
         id_space: Text = "", .., live,
-            "in which space the ids of its transfers and holds are unique; services of one space share their ids. \
-             Without it, the common space, of all services that name none and of users of role service. If it is \
-             changed, every id of the service is new: a retry of an old request is done again";
+            "in which space the ids of its transfers, holds and messages of queues are unique; services of one space \
+             share their ids. Without it, the common space, of all services that name none and of users of role \
+             service. If it is changed, every id of the service is new: a retry of an old request is done again";
         requests_per_s: Optional<PerSecond> = NoDefault, .., live,
             "this and the following keys replace those of [quota.service] for this service alone: requests per second, \
              each transfer of a batch counted; 0 for no bound";
@@ -236,7 +236,8 @@ fn meant_grant(text: &str) -> Option<String> {
         "operate:write",
         "sys",
     ];
-    const VERBS: [&str; 7] = ["transfers", "debit", "credit", "read", "publish", "subscribe", "room"];
+    const VERBS: [&str; 11] =
+        ["transfers", "debit", "credit", "read", "publish", "subscribe", "send", "relay", "receive", "admin", "room"];
     let with_verb = || {
         let (verb, rest) = text.split_once(':')?;
         Some(format!("{}:{rest}", nearest(verb, VERBS.into_iter())?))

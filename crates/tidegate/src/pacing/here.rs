@@ -2,7 +2,8 @@
 
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_ledger::router::Router;
-use tidegate_machines::ledger::{HoldView, IdSpace, Outcome, Refusal};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{HoldView, Outcome, Refusal};
 use tidegate_pacer::keeper::LedgerSeen;
 use tidegate_runtime::pump::EdgeHandle;
 

@@ -4,6 +4,7 @@ mod binary;
 mod bodies;
 mod bounds;
 mod declared;
+mod ids;
 mod mqtt;
 mod order;
 mod ranges;

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 
 use super::*;
 use crate::auth::acl::AnonymousSessions;

@@ -29,7 +29,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 use tokio::sync::mpsc;
 
 use answer::{Decided, Unusable};

@@ -1,7 +1,8 @@
 //! What a token claims, and what the configuration makes of it.
 
 use serde_json::{Map, Value};
-use tidegate_machines::ledger::{IdSpace, is_account_id};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::is_account_id;
 
 use super::refused::Refused;
 use super::settings::{ProvidedRole, ProviderSettings};

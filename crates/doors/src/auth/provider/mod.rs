@@ -32,7 +32,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 
 pub use jwks::{JWKS_BYTES_MAX, Jwks, JwksError};
 pub use key_ring::{KeyRing, ProviderKeys};

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tidegate_ledger::message::Request;
-use tidegate_machines::ledger::{IdSpace, Refusal};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::Refusal;
 use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BadFrame, BodyRef, RequestRef, decode_request, encode_reply};

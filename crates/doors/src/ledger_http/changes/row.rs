@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_ledger::changes::Change;
-use tidegate_machines::ledger::{IdSpace, Refusal};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::Refusal;
 use utoipa::ToSchema;
 
 use crate::auth::Identity;

@@ -11,9 +11,10 @@ use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedA
 use tidegate_ledger::message::{
     AuditReport, BalanceAt, CallerRequest, ChangeRequest, HoldRequest, Reply, Request, TimeSpan, Unavailable,
 };
+use tidegate_machines::IdSpace;
 use tidegate_machines::ledger::{
-    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Mend, Outcome, Refusal,
-    RowKind, Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
+    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, Mend, Outcome, Refusal, RowKind,
+    Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
 };
 use tidegate_machines::{DamagedPlace, RecordPosition, TimeMs};
 use tidegate_telemetry::{Registry, render_prometheus};

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::IdSpace;
 use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 

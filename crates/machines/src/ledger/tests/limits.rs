@@ -1,12 +1,12 @@
 //! Bounds of open holds, remembered refusals, ids of spaces, and ids of older journals.
 
 use super::node::Node;
-use crate::ledger::limits::{ID_SPACE_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
+use crate::ledger::limits::TRANSFER_ID_BYTES_MAX;
 use crate::ledger::{
-    AccountKind, AccountSlot, Command, Content, Event, Guess, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal,
-    Ruling, Transfer, is_transfer_id,
+    AccountKind, AccountSlot, Command, Content, Event, Guess, Hold, HoldFacts, Label, Outcome, Refusal, Ruling,
+    Transfer, is_transfer_id,
 };
-use crate::{Machine, TimeMs};
+use crate::{ID_SPACE_BYTES_MAX, IdSpace, Machine, TimeMs};
 
 fn shop() -> Node {
     let mut node = Node::new(0, 1);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Decided, answer, append, argument};
-use crate::TimeMs;
 use crate::queue::command::{Bounds, Limit, Message, Outcome, Receipt, Refusal, When};
 use crate::queue::event::{Event, QueueIndex, Sent};
+use crate::queue::ids::{is_message_id, is_plain, sender_id};
 use crate::queue::key::{MessageKey, NUMBER_END};
 use crate::queue::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, ID_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES,
@@ -16,6 +16,7 @@ use crate::queue::limits::{
 };
 use crate::queue::settings::Settings;
 use crate::queue::state::{Queues, later};
+use crate::{IdSpace, TimeMs};
 
 impl Queues {
     pub(super) fn send<'a>(&self, name: &str, messages: &'a [Arc<Message>], bounds: Bounds, at: TimeMs) -> Decided<'a> {
@@ -93,14 +94,17 @@ impl Queues {
 
 pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: TimeMs) -> Result<(), &'static str> {
     let rule = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
-    let plain = |text: &Option<Box<str>>| {
-        text.as_deref()
-            .is_none_or(|text| (1..=ID_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control))
-    };
-    rule(plain(&message.id), "its id has 1 to 128 bytes without control characters")?;
-    rule(plain(&message.ordering_key), "its ordering key has 1 to 128 bytes without control characters")?;
+    let id = message.id.as_deref();
+    rule(id.is_none_or(is_message_id), "its id has 1 to 128 bytes without control characters")?;
+    let ordering_key = message.ordering_key.as_deref();
+    rule(
+        ordering_key.is_none_or(|key| is_plain(key, ID_BYTES_MAX)),
+        "its ordering key has 1 to 128 bytes without control characters",
+    )?;
     rule(usize::from(message.priority) < PRIORITIES, "its priority is 0 to 9")?;
-    rule(message.bytes() <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
+    // What a server puts before an id is none of its sender's.
+    let before_id = id.map_or(0, |id| id.len() - sender_id(id).len());
+    rule(message.bytes() - before_id <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
     let latest = later(at, AHEAD_MS_MAX);
     let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
     let (visible_at, expires_at) = (time(message.visible_at), time(message.expires_at));
@@ -123,6 +127,16 @@ fn sent_of<'a>(message: &'a Message, settings: &Settings, bounds: Bounds, at: Ti
 }
 
 impl Message {
+    /// What its sender called it.
+    pub fn sender_id(&self) -> Option<&str> {
+        self.id.as_deref().map(sender_id)
+    }
+
+    /// The name of the space of its id, if that is not the common one.
+    pub fn id_space(&self) -> Option<&str> {
+        self.id.as_deref().map(|id| IdSpace::split(id).0).filter(|space| !space.is_empty())
+    }
+
     /// The message as a record has it, but for times that only follow from when it is decided.
     pub fn as_sent(&self) -> Sent<'_> {
         let time = |when: Option<When>| match when? {

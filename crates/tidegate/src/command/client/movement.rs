@@ -61,7 +61,7 @@ impl Movement {
     }
 }
 
-/// A transfer or hold that is there.
+/// A transfer, hold or message that is there.
 #[derive(Args)]
 pub struct Known {
     /// Its id.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::door::{Door, encoded, query};
 use super::failure::Failure;
 use super::id::not_empty;
-use super::movement;
+use super::movement::{self, Known};
 use super::pages;
 use super::schedule::{self, Schedule};
 use super::table::{Columns, Fields, Shown};
@@ -121,9 +121,8 @@ pub enum Message {
         /// Its queue.
         #[arg(value_parser = not_empty)]
         queue: String,
-        /// The id.
-        #[arg(value_parser = not_empty)]
-        id: String,
+        #[command(flatten)]
+        id: Known,
     },
     /// Take a message back that nobody has.
     Cancel {
@@ -206,7 +205,10 @@ fn put(door: &Door, shown: &Shown, name: &str, settings: Vec<(String, Value)>) -
 pub(super) fn message(door: &Door, shown: &Shown, what: Message) -> Result<(), Failure> {
     match what {
         Message::Get { key } => trail(shown, &door.get(&format!("/v1/messages/{}", encoded(&key)))?),
-        Message::Find { queue, id } => trail(shown, &door.get(&format!("{}/ids/{}", path(&queue), encoded(&id)))?),
+        Message::Find { queue, id } => {
+            let address = id.address(&format!("{}/ids/{}", path(&queue), encoded(&id.id)));
+            trail(shown, &door.get(&address)?)
+        }
         Message::Cancel { key } => {
             shown.one(Fields::MESSAGE, &door.delete(&format!("/v1/messages/{}", encoded(&key)))?)
         }

@@ -8,7 +8,7 @@ use super::*;
 use crate::services::over;
 
 /// A key that no shard gave.
-const NO_KEY: &str = "01KB3V5X2M000000000000000G";
+pub(super) const NO_KEY: &str = "01KB3V5X2M000000000000000G";
 
 #[test]
 fn each_refusal_has_its_code() {

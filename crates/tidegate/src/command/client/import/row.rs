@@ -5,7 +5,8 @@ use std::fmt;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use tidegate_machines::ledger::{Content, Hold, IdSpace, Label, Refusal, Transfer, is_account_id, is_asset};
+use tidegate_machines::IdSpace;
+use tidegate_machines::ledger::{Content, Hold, Label, Refusal, Transfer, is_account_id, is_asset};
 
 use super::super::account::KINDS;
 
