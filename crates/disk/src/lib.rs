@@ -14,6 +14,7 @@ mod fake;
 mod held;
 pub mod owner;
 mod real;
+mod replace;
 pub mod stream;
 
 use std::io;
@@ -23,6 +24,7 @@ pub use blocks::{BLOCK_BYTES, Blocks};
 pub use fake::{FakeDisk, FakeDiskCounts, FakeFile};
 pub use held::{Hold, check_in_place, is_at};
 pub use real::RealDisk;
+pub use replace::replace_file;
 
 /// A directory tree. A name that was created, renamed or removed survives a crash only after [`Disk::sync_dir`].
 pub trait Disk: Clone + Send + Sync + 'static {

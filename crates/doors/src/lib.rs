@@ -38,6 +38,7 @@
 //! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |
+//! | `id_space_query` | the id space that a request names |
 //! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `operator_http` | clients, sessions and messages as operators see them behind the HTTP door |
@@ -78,6 +79,7 @@ pub mod handshakes;
 mod held_bytes;
 pub mod http;
 pub mod http_room;
+mod id_space_query;
 pub mod json;
 pub mod ledger_http;
 mod ledger_json;

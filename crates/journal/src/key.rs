@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 
 use crate::JournalError;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, replace_file};
 use crate::group::{checksum, u32_at};
 
 /// Its file in the data directory.
@@ -102,15 +102,8 @@ impl Key {
     /// Writes its file into the data directory `data`, durably, readable by the owner only, in place of what is there.
     pub fn write<D: Disk>(&self, disk: &D, data: &Path) -> Result<(), JournalError> {
         let (path, new) = (data.join(KEY_FILE), data.join(KEY_NEW));
-        let failed = |cause| JournalError::io("create", &path, cause);
-        if disk.exists(&new).map_err(failed)? {
-            disk.remove(&new).map_err(failed)?;
-        }
-        let file = disk.create_new(&new).map_err(failed)?;
-        file.write_all_at(&[&self.0[..], &checksum(&self.0).to_le_bytes()].concat(), 0)
-            .and_then(|()| file.sync_data())
-            .map_err(failed)?;
-        disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)
+        replace_file(disk, &path, &new, &[&self.0[..], &checksum(&self.0).to_le_bytes()].concat())
+            .map_err(|cause| JournalError::io("create", &path, cause))
     }
 
     /// Its bytes, for a keyed hash.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, replace_file};
 use crate::group::{checksum, hash_at, u32_at, u64_at};
 use crate::{Cursor, JournalError, LogId, Position, Sequence, Timeline};
 
@@ -108,13 +108,7 @@ impl<D: Disk> TestimonyFile<D> {
 
     /// Replaces what it says, durably.
     pub(crate) fn write(&self, testimony: &Testimony) -> Result<(), JournalError> {
-        let failed = |cause| JournalError::io("write", &self.path, cause);
-        let next = self.path.with_extension("next");
-        if self.disk.exists(&next).map_err(failed)? {
-            self.disk.remove(&next).map_err(failed)?;
-        }
-        let file = self.disk.create_new(&next).map_err(failed)?;
-        file.write_all_at(&testimony.encode(self.log), 0).and_then(|()| file.sync_data()).map_err(failed)?;
-        self.disk.rename(&next, &self.path).and_then(|()| self.disk.sync_dir(self.folder())).map_err(failed)
+        replace_file(&self.disk, &self.path, &self.path.with_extension("next"), &testimony.encode(self.log))
+            .map_err(|cause| JournalError::io("write", &self.path, cause))
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate_journal::disk::{Disk, DiskFile, RealDisk};
+use tidegate_journal::disk::{Disk, RealDisk, replace_file};
 
 use crate::control::{Control, LEARNED_HEAD, Learned, read_learned};
 
@@ -88,19 +88,7 @@ impl LearnedFile {
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<()> {
         let _alone = self.writing.lock().expect("nobody panics with it");
-        let unfinished = self.path.with_extension("unfinished");
-        match RealDisk.remove(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = RealDisk.create_new(&unfinished)?;
-        let written = file.write_all_at(bytes, 0).and_then(|()| DiskFile::sync_data(&file));
-        let written = written.and_then(|()| RealDisk.rename(&unfinished, &self.path));
-        if written.is_err() {
-            // It would keep room that the journals need.
-            let _ = RealDisk.remove(&unfinished);
-        }
-        written
+        replace_file(&RealDisk, &self.path, &self.path.with_extension("unfinished"), bytes)
     }
 }
 

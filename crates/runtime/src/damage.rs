@@ -319,15 +319,28 @@ impl Damages {
         self.damaged.load(Ordering::SeqCst)
     }
 
-    /// What `error` says about the record at `at`, whose log of `family` `reader` reads. May wait for the disk: the
-    /// first time that a place is met, all around it is read to say what is lost.
+    /// Reads the record at `at`. If it cannot be had, all around it is read: to put it right, or to say what is lost.
+    pub fn read<R: LogReader>(
+        &self,
+        reader: &R,
+        whose: (&str, LogId),
+        at: Position,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Unreadable> {
+        let Err(error) = reader.read(at, into) else { return Ok(()) };
+        self.judge(reader, whose, (at, into), error).map_or(Ok(()), Err)
+    }
+
+    /// What `error` says about the place `at`, whose log of `family` `reader` reads: `None` if the record there is back
+    /// by now, or was put right, and is in `into`. May wait for the disk: the first time that a place is met, all around
+    /// it is read.
     pub fn judge<R: LogReader>(
         &self,
         reader: &R,
         (family, log): (&str, LogId),
-        at: Position,
+        (at, into): (Position, &mut Vec<u8>),
         error: JournalError,
-    ) -> Unreadable {
+    ) -> Option<Unreadable> {
         let (mut met, mut told) = (Met::Record(at), None);
         let (segment, offset, what) = match error {
             JournalError::NoRecord { segment, offset, what, .. } => (segment, offset, what),
@@ -353,11 +366,11 @@ impl Damages {
             JournalError::Forgotten { .. } | JournalError::BadCursor { .. } => {
                 ("no segment".into(), at.0, error.to_string())
             }
-            failed => return Unreadable::Failed(failed),
+            failed => return Some(Unreadable::Failed(failed)),
         };
         let file = file_of(family, log, &segment);
         if let Some(known) = self.find(&file, offset) {
-            return Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met)));
+            return Some(Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met))));
         }
         let around = reader.examine(at);
         let is_of_file = matches!(met, Met::File(_));
@@ -370,14 +383,13 @@ impl Damages {
             Err(_) => format!("the record at position {at}"),
         };
         let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
-        match around {
-            // It is back by now, or was put right: whoever needed it asks again, and nothing is known to be wrong.
-            Ok(()) if is_of_file || reader.read(at, &mut Vec::new()).is_ok() => {
-                Unreadable::Damaged(self.intern(Owner::Log(log), place))
-            }
+        Some(match around {
+            Ok(()) if reader.read(at, into).is_ok() => return None,
+            // The file is back by now: whoever needed it asks again, and nothing is known to be wrong.
+            Ok(()) if is_of_file => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
             Err(_) => Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, place, Some(met))),
-        }
+        })
     }
 
     /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is

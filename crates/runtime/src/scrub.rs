@@ -175,7 +175,8 @@ impl<R: LogReader> LogScrub<R> {
 
     /// Keeps what was met around `at`, which is of a file and not of a group in it.
     fn judge(&self, at: Position, error: JournalError) {
-        if let Unreadable::Failed(error) = self.damages.judge(&self.reader, (self.family, self.log), at, error) {
+        let whose = (self.family, self.log);
+        if let Some(Unreadable::Failed(error)) = self.damages.judge(&self.reader, whose, (at, &mut Vec::new()), error) {
             tracing::warn!(family = self.family, shard = self.log.shard, %error, "a log cannot be read again");
         }
     }
@@ -200,7 +201,7 @@ impl<R: LogReader> LogScrub<R> {
     /// is away that nobody has asked for.
     pub fn look_again(&mut self) -> bool {
         for (first, error) in self.reader.away() {
-            self.damages.judge(&self.reader, (self.family, self.log), first, error);
+            self.damages.judge(&self.reader, (self.family, self.log), (first, &mut Vec::new()), error);
         }
         self.damages.count() > 0 && self.damages.look_again(Owner::Log(self.log), &self.reader) > 0
     }

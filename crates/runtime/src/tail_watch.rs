@@ -49,7 +49,7 @@ impl<R: LogReader> Tail<R> {
                 (segment, offset, what, lost)
             }
             other => {
-                damages.judge(&self.reader, (self.family, self.log), self.at.position, other);
+                damages.judge(&self.reader, (self.family, self.log), (self.at.position, &mut Vec::new()), other);
                 return;
             }
         };

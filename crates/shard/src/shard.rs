@@ -415,7 +415,9 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         let waiting = self.next.take().into_iter().chain(std::iter::from_fn(|| self.inbox.take_next()));
         let undecided = self.resumed.drain(..).chain(aside).chain(self.blocked.drain(..)).chain(waiting);
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
-        self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)).chain(self.service.give_up()));
+        let unsolicited = self.unsolicited.0.drain(..).map(|(ticket, _)| ticket);
+        let undecided = undecided.map(|work| work.ticket);
+        self.abandoned.extend(undurable.chain(undecided).chain(unsolicited).chain(self.service.give_up()));
         assert!(self.calls_waiting() == 0, "whoever waits is told");
     }
 

@@ -14,7 +14,8 @@ use super::limits::PAGE_ROWS_MAX;
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http;
-pub use crate::http::{IdSpaceQuery, InQuery, id_space};
+pub use crate::http::InQuery;
+pub use crate::id_space_query::{IdSpaceQuery, id_space};
 use crate::json::{Problem, codes};
 
 /// The id of a path, not looked at yet.

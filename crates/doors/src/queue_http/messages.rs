@@ -21,7 +21,8 @@ use super::{
     ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, SCHEDULE_INVALID, Served, ask, check_right, may_know,
 };
 use crate::auth::{Identity, QueueAction};
-use crate::http::{IdSpaceQuery, InQuery, PathName, named_id_space};
+use crate::http::{InQuery, PathName};
+use crate::id_space_query::{IdSpaceQuery, named_id_space};
 use crate::json::{Problem, UpTo, Whole, codes, decode, json};
 use crate::queue_attributes::{
     QueueAttributeBody, QueueAttributes, given_attributes, read_attributes, write_attributes,

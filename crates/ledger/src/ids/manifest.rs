@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use tidegate_disk::{Disk, DiskFile};
+use tidegate_disk::{Disk, DiskFile, replace_file};
 use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence, Timeline};
 
 use super::invariants::{are_in_order, assert_in_order};
@@ -156,15 +156,8 @@ impl Manifest {
 
     /// Makes this the manifest, durably.
     pub(super) fn save<D: Disk>(&self, disk: &D, dir: &Path) -> Result<(), IdsError> {
-        let next = dir.join(MANIFEST_NEXT);
-        if disk.exists(&next).map_err(IdsError::io("look for", &next))? {
-            disk.remove(&next).map_err(IdsError::io("remove", &next))?;
-        }
-        let file = disk.create_new(&next).map_err(IdsError::io("create", &next))?;
-        file.write_all_at(&self.encode(), 0).map_err(IdsError::io("write", &next))?;
-        file.sync_data().map_err(IdsError::io("sync", &next))?;
-        disk.rename(&next, &dir.join(MANIFEST)).map_err(IdsError::io("rename", &next))?;
-        disk.sync_dir(dir).map_err(IdsError::io("sync", dir))
+        let path = dir.join(MANIFEST);
+        replace_file(disk, &path, &dir.join(MANIFEST_NEXT), &self.encode()).map_err(IdsError::io("write", &path))
     }
 }
 

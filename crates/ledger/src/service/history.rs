@@ -56,8 +56,8 @@ impl HistoryJob {
         let mut at = self.from;
         while at != RecordPosition::NONE && found.records.len() < self.records_max {
             let mut record = Vec::new();
-            if let Err(error) = reader.read(Position(at.0), &mut record) {
-                found.ended = Some(self.damages.judge(reader, (LEDGER.name, self.log), Position(at.0), error));
+            if let Err(unreadable) = self.damages.read(reader, (LEDGER.name, self.log), Position(at.0), &mut record) {
+                found.ended = Some(unreadable);
                 break;
             }
             let before = Event::decode(&record).ok().and_then(|event| event.step_of(self.slot)).map(|step| step.prev);

@@ -222,18 +222,13 @@ impl RecordsJob {
             return Ok(Err(archived()));
         }
         let mut record = Vec::new();
-        let error = match reader.read(at, &mut record) {
-            Ok(()) if Event::decode(&record).is_ok() => return Ok(Ok(record.into_boxed_slice())),
+        match self.damages.read(reader, (LEDGER.name, self.log), at, &mut record) {
+            Ok(()) if Event::decode(&record).is_ok() => Ok(Ok(record.into_boxed_slice())),
             // Its checksum is right, so it was written so.
-            Ok(()) => {
-                return Ok(Err(self.damages.note_record(LEDGER.name, self.log, at, "it is no event of a ledger")));
-            }
-            Err(error) => error,
-        };
-        match self.damages.judge(reader, (LEDGER.name, self.log), at, error) {
+            Ok(()) => Ok(Err(self.damages.note_record(LEDGER.name, self.log, at, "it is no event of a ledger"))),
             // Only the index names such a place, and an index that does so may name no other for the same id.
-            Unreadable::Damaged(place) | Unreadable::Nothing(place) => Ok(Err(place)),
-            Unreadable::Failed(error) => Err(error),
+            Err(Unreadable::Damaged(place) | Unreadable::Nothing(place)) => Ok(Err(place)),
+            Err(Unreadable::Failed(error)) => Err(error),
         }
     }
 }

@@ -53,6 +53,8 @@ struct Reader {
     works_before: bool,
     /// Those who wait for nothing that comes.
     waiting: Vec<&'static str>,
+    /// Answers this one, and fails.
+    stops_after: Option<&'static str>,
     /// What the last call on arrival was told: whether the shard is stuck.
     stuck: std::cell::Cell<bool>,
 }
@@ -159,9 +161,13 @@ impl Service for Reader {
     fn after<L: LogStore>(
         &mut self,
         _: &mut TurnOf<'_, Self, L>,
-        _: &mut Unsolicited<Self>,
+        out: &mut Unsolicited<Self>,
         _: &mut Jobs<Self>,
     ) -> Result<bool, Stopped> {
+        if let Some(waiting) = self.stops_after.take() {
+            out.push(waiting, Vec::new());
+            return Err(Stopped::OnCommand);
+        }
         Ok(std::mem::take(&mut self.works_after))
     }
     fn fetched(&mut self, job: JobId, _: u8) {
@@ -329,6 +335,15 @@ fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
     shard.fetched(aside, 1);
     shard.fetched(held, 5);
     assert!(shard.is_idle() && !shard.step(NOW) && !shard.has_news());
+}
+
+#[test]
+fn who_was_answered_in_the_step_that_failed_is_told_of_the_failure() {
+    let mut shard = open();
+    shard.service.stops_after = Some("waited");
+    settle(&mut shard);
+    assert!(shard.failure().is_some());
+    assert_eq!(answers(&mut shard), [("waited", None)]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is known of each message from its first sender to its last receiver, and what must hold of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{MessageKey, MessageState, Queues};
@@ -99,7 +99,9 @@ impl Oracle {
     /// Some get, as the id of their sender, the key of another message: a link must not take it for theirs.
     pub fn next_to_send(&mut self, most: usize, chance: &mut Chance) -> Vec<usize> {
         let (mut chosen, mut keys) = (Vec::new(), Vec::new());
-        let given: Vec<MessageKey> = self.contents.iter().filter_map(|content| content.key).collect();
+        let ids: BTreeSet<_> = self.contents.iter().filter_map(|content| content.message.id.clone()).collect();
+        let given = self.contents.iter().filter_map(|content| Some(content.key?.to_string().into()));
+        let mut given: Vec<Box<str>> = given.filter(|key| !ids.contains(key)).collect();
         for (number, content) in self.contents.iter_mut().enumerate() {
             if content.key.is_some() {
                 continue;
@@ -108,8 +110,8 @@ impl Oracle {
             keys.extend(content.message.ordering_key.clone());
             if is_free && !content.is_asked && chosen.len() < most {
                 if !content.was_asked && !given.is_empty() && chance.happens(KEYS_AS_IDS) {
-                    let key = given[chance.below(given.len() as u64) as usize];
-                    content.message.id = Some(key.to_string().into());
+                    let key = chance.below(given.len() as u64) as usize;
+                    content.message.id = Some(given.swap_remove(key));
                 }
                 (content.is_asked, content.was_asked) = (true, true);
                 chosen.push(number);

@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_client::{ClientError, Outcome};
-use tidegate_journal::disk::{Disk, DiskFile, RealDisk};
+use tidegate_journal::disk::{RealDisk, replace_file};
 use tidegate_link::Connected;
 
 /// More than any hold has, and an amount nevertheless.
@@ -216,20 +216,7 @@ pub fn read(path: &Path) -> io::Result<Option<Receipt>> {
 }
 
 fn write(path: &Path, receipt: &Receipt) -> io::Result<()> {
-    let unfinished = path.with_extension("unfinished");
-    match RealDisk.remove(&unfinished) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = RealDisk.create_new(&unfinished)?;
-    let written = file.write_all_at(encode(receipt).as_bytes(), 0).and_then(|()| DiskFile::sync_data(&file));
-    let written = written.and_then(|()| RealDisk.rename(&unfinished, path));
-    let written = written.and_then(|()| RealDisk.sync_dir(path.parent().unwrap_or(Path::new("."))));
-    if written.is_err() {
-        // It would keep room that the journals need.
-        let _ = RealDisk.remove(&unfinished);
-    }
-    written
+    replace_file(&RealDisk, path, &path.with_extension("unfinished"), encode(receipt).as_bytes())
 }
 
 fn encode(receipt: &Receipt) -> String {

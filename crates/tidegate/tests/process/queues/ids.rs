@@ -75,7 +75,7 @@ fn the_same_id_of_several_spaces_and_the_key_of_a_link_are_several_messages() {
     assert_eq!(found(&mut http, "order-17"), ("1".into(), json!("order-17"), Value::Null));
     assert_eq!(found(&mut http, "order-17?id_space=shop"), ("0".into(), json!("order-17"), of_shop));
     assert_eq!(said(http.get("/v1/queues/jobs/ids/order-17?id_space=other")), "404 message_not_found");
-    assert_eq!(said(http.get("/v1/queues/jobs/ids/order-17?space=shop")), "400 query_invalid");
+    assert_eq!(said(http.get("/v1/queues/jobs/ids/order-17?space=shop")), "422 query_invalid");
     let mut bodies = bodies(&receive(&mut http, "jobs", 100, 0));
     bodies.retain(|body| body.len() == 1);
     bodies.sort();

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use tidegate_machines::IdSpace;
 use utoipa::IntoParams;
 
-use super::query::{InQuery, query_problem};
 use crate::auth::Identity;
+use crate::http::{InQuery, query_problem};
 use crate::json::{Problem, codes};
 
 /// Whose id it is.
