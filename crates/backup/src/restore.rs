@@ -14,9 +14,13 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
+use tidegate_journal::{
+    Cursor, LocalLogs, LogFiles, LogId, Logs, Lost, Mending, Notice, NoticeKind, Options, Sequence,
+};
 use tidegate_planted::{Bug, is_planted};
 
 use crate::Progress;
@@ -42,6 +46,8 @@ pub struct Restored {
     pub logs: Vec<RestoredLog>,
     /// Whether it took the place of what a restore had left that did not come to its end.
     pub has_replaced: bool,
+    /// Bytes of the backup that had changed, and are what was copied in what was restored.
+    pub put_right: u64,
 }
 
 /// A log of the new directory.
@@ -82,19 +88,25 @@ pub fn restore(
     let manifest = store.manifest(&name)?;
     target(data, from)?;
     check_place(data)?;
-    let sources = LocalLogs::new(RealDisk, from, &families(known));
+    let sources = LocalLogs::new(RealDisk, from, &families(known)).mending(Mending::of_reader(|_| {}));
     let logs = outline(&store, &name, &manifest, known, &sources)?;
     let cuts = places(&logs, at, Moment(manifest.created_at_ms))?;
 
     let words = format!("tidegate restore began to fill this directory from backup {name} of {}\n", from.display());
     let filling = Filling::begin(data, &words)?;
-    let target =
-        Target { store: &store, name: &name, data, now, logs: LocalLogs::new(RealDisk, data, &families(known)) };
+    let put_right = Arc::new(AtomicU64::new(0));
+    let count = put_right.clone();
+    let mending = Mending::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let logs_here = LocalLogs::new(RealDisk, data, &families(known)).mending(mending);
+    let target = Target { store: &store, name: &name, data, now, logs: logs_here };
     match target.fill(&manifest, &logs, &cuts, progress) {
         Ok(logs) => {
             let (taken_at, has_replaced) = (Moment(manifest.created_at_ms), filling.has_replaced());
             filling.finish();
-            Ok(Restored { backup: name, taken_at, logs, has_replaced })
+            let put_right = put_right.load(Ordering::Relaxed);
+            Ok(Restored { backup: name, taken_at, logs, has_replaced, put_right })
         }
         Err(error) => Err(filling.give_up(error)),
     }
@@ -170,7 +182,10 @@ impl Target<'_> {
             }
             let path = files.path(segment.first);
             let file_name = path.file_name().expect("a segment has a name");
-            copy_segment(&source.join(file_name), &path, segment, copied)?;
+            let from = source.join(file_name);
+            if !copy_segment(&from, &path, segment, copied)? {
+                self.put_right(&files, segment, (&from, &path))?;
+            }
         }
         files.cut(cut)?;
         let begins = files.begins(copy.segments[0].first)?;
@@ -194,6 +209,24 @@ impl Target<'_> {
             self.logs.append_notice(id, since, Options::default(), &notice)?;
         }
         Ok(reading.rested().clone())
+    }
+
+    /// The copy of a segment is not what was copied into the backup. It is, if one byte of a group has changed there.
+    fn put_right(
+        &self,
+        files: &LogFiles<RealDisk>,
+        segment: &SegmentCopy,
+        (from, to): (&Path, &Path),
+    ) -> Result<(), BackupError> {
+        let put_right = files.put_right(segment.first).unwrap_or(0);
+        let mut hasher = blake3::Hasher::new();
+        let mut file = File::open(to).map_err(BackupError::io("open", to))?;
+        copy_bytes((&mut file, to), None, segment.bytes, &mut hasher, &mut |_| {})?;
+        if put_right > 0 && hasher.finalize() == segment.hash {
+            return Ok(());
+        }
+        let what = format!("its first {} bytes are not what was copied", segment.bytes);
+        Err(BackupError::damaged(from, format!("{what}; use another copy of this file, or another backup")))
     }
 
     fn taken_at(&self) -> Result<u64, BackupError> {
@@ -239,15 +272,17 @@ fn told(log: &Copied, cut: &Cut) -> RestoredLog {
     RestoredLog { name, end, backup_end, moved_forward, ends_at_snapshot, time, later }
 }
 
-/// Copies the bytes of a segment that the backup consists of; refuses others.
-fn copy_segment(from: &Path, to: &Path, segment: &SegmentCopy, copied: &mut dyn FnMut(u64)) -> Result<(), BackupError> {
+/// Copies the bytes of a segment that the backup consists of. Whether they are what was copied into it.
+fn copy_segment(
+    from: &Path,
+    to: &Path,
+    segment: &SegmentCopy,
+    copied: &mut dyn FnMut(u64),
+) -> Result<bool, BackupError> {
     let mut source = File::open(from).map_err(BackupError::io("open", from))?;
     let mut target = open_target(to)?;
     let mut hasher = blake3::Hasher::new();
     copy_bytes((&mut source, from), Some((&mut target, to)), segment.bytes, &mut hasher, copied)?;
-    if hasher.finalize() != segment.hash {
-        let what = format!("its first {} bytes are not what was copied", segment.bytes);
-        return Err(BackupError::damaged(from, format!("{what}; use another copy of this file, or another backup")));
-    }
-    target.sync_all().map_err(BackupError::io("sync", to))
+    target.sync_all().map_err(BackupError::io("sync", to))?;
+    Ok(hasher.finalize() == segment.hash)
 }

@@ -211,6 +211,11 @@ impl DiskFile for File {
         pieces
             .zip((offset..).step_by(PIECE_BYTES_MAX))
             .try_for_each(|(piece, at)| FileExt::write_all_at(self, piece, at))
+            .map_err(|cause| match Errno::from_io_error(&cause) {
+                // It was opened for reading, because nothing else was allowed.
+                Some(Errno::BADF) => io::Error::new(io::ErrorKind::PermissionDenied, "it may only be read"),
+                _ => cause,
+            })
     }
 
     /// A file system that cannot (some that are in memory or behind a network) says so here, or at the first write.

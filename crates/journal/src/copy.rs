@@ -23,6 +23,7 @@ use crate::group::GroupFault;
 use crate::scan::SegmentScan;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, offset_of};
 use crate::segment_groups::SegmentGroups;
+use crate::walk::Walk;
 use crate::{Cursor, Durability, GroupReader, JournalError, LogId, Position};
 
 /// The files of one log, to be read by a tool beside its writer.
@@ -97,6 +98,14 @@ impl<D: Disk> LogFiles<D> {
         let before = segments.partition_point(|other| *other < first).checked_sub(1).map(|index| segments[index]);
         let ends = before.map(|before| self.sealed_end(before)).transpose()?.flatten();
         ends.filter(|ends| ends.position == first).ok_or(rotten)
+    }
+
+    /// Puts wrong bytes of a segment right that nobody writes, as far as its groups follow each other; how many.
+    pub fn put_right(&self, first: Position) -> Result<usize, JournalError> {
+        let (file, begins) = self.folder.open_shared(first)?;
+        let wrong = Walk::through(&self.folder, file, begins)?.wrong;
+        self.folder.write_right(first, &wrong)?;
+        Ok(wrong.len())
     }
 
     /// Refuses a segment whose header is bad.

@@ -62,6 +62,24 @@ pub enum JournalError {
         /// Which records can no longer be read, as far as it can be told.
         lost: String,
     },
+    /// One byte is wrong, what it was is proven, and it cannot be written.
+    #[error(
+        "{segment}: the byte at offset {offset} is {found:#04x} and was written as {written:#04x}: the chain hash \
+         proves it. It cannot be put right there: {cause}. Nothing is lost. Make the file writable and start again, or \
+         put a copy in its place in which that byte is right"
+    )]
+    NotPutRight {
+        /// Path of the segment.
+        segment: String,
+        /// Offset of the byte in that file.
+        offset: u64,
+        /// What stands there.
+        found: u8,
+        /// What was written.
+        written: u8,
+        /// What the system said.
+        cause: String,
+    },
     /// No record with a good checksum stands at this position.
     #[error("{segment}: no valid record at position {at} (offset {offset}): {what}")]
     NoRecord {

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_disk::owner::cause_words;
 use tidegate_planted::{Bug, is_planted};
 
 use crate::archive::{self, Archive, Archived};
@@ -74,25 +75,50 @@ impl<D: Disk> Folder<D> {
         self.mending.is_some()
     }
 
-    /// Whether nobody writes the segment at `first` any more, and it is in the directory.
-    pub fn is_sealed_here(&self, first: Position) -> bool {
-        self.list_local().is_ok_and(|local| local.binary_search(&first).is_ok() && local.last() != Some(&first))
+    /// Whether a wrong byte of the segment at `first` may be written: nobody writes that any more, and it is in the
+    /// directory.
+    pub fn may_write_right(&self, first: Position) -> bool {
+        let is_sealed = |local: Vec<Position>| local.binary_search(&first).is_ok() && local.last() != Some(&first);
+        self.mending.as_ref().is_some_and(Mending::writes) && self.list_local().is_ok_and(is_sealed)
     }
 
-    /// Writes the byte into the segment at `first`, durably, and tells it. Nobody else writes that file.
-    pub fn write_right(&self, first: Position, byte: WrongByte) -> Result<(), JournalError> {
-        let file = self.open_file(first)?;
-        let written = file.write_all_at(&[byte.written], byte.at as u64).and_then(|()| file.sync_data());
-        written.map_err(|cause| JournalError::io("put a byte right in", &self.segment_path(first), cause))?;
-        self.tell_right(first, byte, true);
-        Ok(())
-    }
-
-    /// Tells of a byte that is right in what was read of the segment at `first`, and writes it there if that can be.
-    pub fn keep_right(&self, first: Position, byte: WrongByte) {
-        if !self.is_sealed_here(first) || self.write_right(first, byte).is_err() {
-            self.tell_right(first, byte, false);
+    /// Writes these bytes into the segment at `first`, which is in the directory, durably, and tells of them, also if
+    /// that fails. Nobody else writes that file. Whoever only reads tells of them.
+    pub fn write_right(&self, first: Position, bytes: &[WrongByte]) -> Result<(), JournalError> {
+        if !self.mending.as_ref().is_some_and(Mending::writes) {
+            self.tell_unwritten(first, bytes);
+            return Ok(());
         }
+        let path = self.segment_path(first);
+        let written = self.disk.open(&path).and_then(|file| {
+            bytes.iter().try_for_each(|byte| file.write_all_at(&[byte.written], byte.at as u64))?;
+            file.sync_data()
+        });
+        bytes.iter().for_each(|byte| self.tell_right(first, *byte, written.is_ok()));
+        match (written, bytes.first()) {
+            (Err(cause), Some(WrongByte { at, found, written })) => Err(JournalError::NotPutRight {
+                segment: self.segment_text(first),
+                offset: *at as u64,
+                found: *found,
+                written: *written,
+                cause: cause_words(&path, &cause),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells of bytes that are right in what was read of the segment at `first`, and writes them there if that can be.
+    pub fn keep_right(&self, first: Position, bytes: &[WrongByte]) {
+        match self.may_write_right(first) {
+            // Whoever needs them has read them right.
+            true => drop(self.write_right(first, bytes)),
+            false => self.tell_unwritten(first, bytes),
+        }
+    }
+
+    /// Tells of bytes that are right in what was read only.
+    pub fn tell_unwritten(&self, first: Position, bytes: &[WrongByte]) {
+        bytes.iter().for_each(|byte| self.tell_right(first, *byte, false));
     }
 
     fn tell_right(&self, first: Position, byte: WrongByte, is_durable: bool) {

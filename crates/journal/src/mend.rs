@@ -47,16 +47,29 @@ pub struct MendedByte {
 
 /// Whom readers tell what they have put right. Who opens or reads logs without one puts nothing right.
 #[derive(Clone)]
-pub struct Mending(Arc<dyn Fn(MendedByte) + Send + Sync>);
+pub struct Mending {
+    hear: Arc<dyn Fn(MendedByte) + Send + Sync>,
+    writes: bool,
+}
 
 impl Mending {
     /// Tells `hear`, on any thread, perhaps of the same byte again.
     pub fn new(hear: impl Fn(MendedByte) + Send + Sync + 'static) -> Mending {
-        Mending(Arc::new(hear))
+        Mending { hear: Arc::new(hear), writes: true }
+    }
+
+    /// The same for whoever only reads: what is read is right, and files stay as they are.
+    pub fn of_reader(hear: impl Fn(MendedByte) + Send + Sync + 'static) -> Mending {
+        Mending { writes: false, ..Mending::new(hear) }
+    }
+
+    /// Whether files are changed.
+    pub(crate) fn writes(&self) -> bool {
+        self.writes
     }
 
     pub(crate) fn tell(&self, byte: MendedByte) {
-        (self.0)(byte);
+        (self.hear)(byte);
     }
 }
 

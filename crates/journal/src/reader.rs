@@ -27,6 +27,17 @@ use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader,
 /// Most records fit the first read; longer ones take a second.
 const FIRST_READ_BYTES: usize = 512;
 
+/// What is lost of a group of which one byte is wrong, in the file that is being written.
+const LOST_UNTIL_THE_NEXT_START: &str =
+    "nothing: one byte is wrong, and what it was is proven; the next start, or the end of this file, puts it right";
+
+/// Where a wrong byte was put right.
+enum Mended {
+    No,
+    InMemory,
+    InFile,
+}
+
 /// Reads one log, on any thread, while another writes it.
 pub struct Reader<D: Disk> {
     folder: Folder<D>,
@@ -53,17 +64,88 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// Puts the group behind `before` right in its file, if that is asked for, nobody writes the file, and one byte of
-    /// the group is wrong. Whether it did.
-    fn mend(&self, scan: &mut SegmentScan, before: &Cursor) -> Result<bool, JournalError> {
+    /// Puts the group behind `before` right, if that is asked for and one byte of the group is wrong: in its file, or
+    /// for this reading alone if somebody writes that file.
+    fn mend(&self, scan: &mut SegmentScan, before: &Cursor) -> Result<Mended, JournalError> {
         let first = scan.first();
-        if !self.folder.mends() || !self.folder.is_sealed_here(first) {
-            return Ok(false);
+        if !self.folder.mends() {
+            return Ok(Mended::No);
         }
         let mended = scan
             .mend_after(before, u64::MAX)
             .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))?;
-        mended.map_or(Ok(false), |byte| self.folder.write_right(first, byte).map(|()| true))
+        match mended {
+            None => Ok(Mended::No),
+            Some(byte) if !self.folder.may_write_right(first) => {
+                self.folder.tell_unwritten(first, &[byte]);
+                Ok(Mended::InMemory)
+            }
+            Some(byte) => self.folder.write_right(first, &[byte]).map(|()| Mended::InFile),
+        }
+    }
+
+    /// Reads the groups of the segment that has `at`, up to that place: `Err` says what is damaged there. What can be
+    /// put right is. Where only what was read of the group is right, and not its file, the record at `at` is copied
+    /// into `record`, if somebody wants it: then it is `Ok(true)`.
+    fn look_around(&self, at: Position, record: Option<&mut Vec<u8>>) -> Result<bool, JournalError> {
+        let segments = self.folder.list_segments()?;
+        let behind = segments.partition_point(|first| *first <= at);
+        let Some(first) = behind.checked_sub(1).map(|index| segments[index]) else {
+            let place = Cursor { position: at, ..Cursor::START };
+            return Err(before_the_first(&self.folder, &place, segments.first().copied()));
+        };
+        let (file, mut cursor) = self.folder.open_shared(first)?;
+        let mut scan = SegmentScan::new(file, self.folder.log, first);
+        // Behind damage, only the next group itself says what is before it: that proves nothing.
+        let mut is_proven = true;
+        while cursor.position <= at {
+            // What is asked for is durable; nothing is read behind its group, which may still be written.
+            let fault = match scan.group_after(&cursor, u64::MAX) {
+                Ok(Ok(found)) => {
+                    cursor = found.end;
+                    continue;
+                }
+                Ok(Err(fault)) => fault,
+                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
+            };
+            let mended = if is_proven { self.mend(&mut scan, &cursor) } else { Ok(Mended::No) };
+            // Also where it could not be written.
+            let in_memory = match mended {
+                Ok(Mended::No) => None,
+                _ => scan.group_after(&cursor, u64::MAX).ok().and_then(Result::ok),
+            };
+            let behind_it = match &in_memory {
+                Some(found) => (found.end.position <= at || matches!(mended, Ok(Mended::InFile))).then_some(found.end),
+                None => self.group_behind(&scan, &cursor, at)?,
+            };
+            if let Some(group) = behind_it {
+                // The record that is asked for stands behind this damage, or is right by now.
+                (cursor, is_proven) = (group, in_memory.is_some());
+                continue;
+            }
+            if let (Some(found), Some(into)) = (&in_memory, record) {
+                let mut records = found.header.records(scan.bytes(found.body.clone()));
+                if let Some((_, _, payload)) = records.find(|(_, position, _)| *position == at) {
+                    into.clear();
+                    into.extend_from_slice(payload);
+                    return Ok(true);
+                }
+                let what = "no record begins there".into();
+                let (segment, offset) = (self.folder.segment_text(first), offset_of(first, at));
+                return Err(JournalError::NoRecord { at, segment, offset, what });
+            }
+            let next = segments.get(behind).copied();
+            let mut damaged = damage(&self.folder, &**scan.file(), first, next, &cursor, fault);
+            if let JournalError::Damaged { lost, .. } = &mut damaged {
+                match mended {
+                    Ok(Mended::No) => {}
+                    Ok(_) => *lost = LOST_UNTIL_THE_NEXT_START.into(),
+                    Err(error) => *lost = format!("nothing: {error}"),
+                }
+            }
+            return Err(damaged);
+        }
+        Ok(false)
     }
 
     /// The next place up to `at`, behind a group that is damaged, at which a group's header is right.
@@ -142,37 +224,21 @@ impl<D: Disk> LogReader for Reader<D> {
         }
     }
 
-    fn examine(&self, at: Position) -> Result<(), JournalError> {
-        let segments = self.folder.list_segments()?;
-        let behind = segments.partition_point(|first| *first <= at);
-        let Some(first) = behind.checked_sub(1).map(|index| segments[index]) else {
-            return Err(before_the_first(
-                &self.folder,
-                &Cursor { position: at, ..Cursor::START },
-                segments.first().copied(),
-            ));
-        };
-        let (file, mut cursor) = self.folder.open_shared(first)?;
-        let mut scan = SegmentScan::new(file, self.folder.log, first);
-        // Behind damage, only the next group itself says what is before it: that proves nothing.
-        let mut is_proven = true;
-        while cursor.position <= at {
-            // What is asked for is durable; nothing is read behind its group, which may still be written.
-            match scan.group_after(&cursor, u64::MAX) {
-                Ok(Ok(found)) => cursor = found.end,
-                Ok(Err(_)) if is_proven && self.mend(&mut scan, &cursor)? => {}
-                Ok(Err(fault)) => match self.group_behind(&scan, &cursor, at)? {
-                    // The record that is asked for stands behind this damage.
-                    Some(group) => (cursor, is_proven) = (group, false),
-                    None => {
-                        let next = segments.get(behind).copied();
-                        return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
-                    }
-                },
-                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
+    fn read_right(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+        match self.read(at, into) {
+            Err(failed @ JournalError::NoRecord { .. }) if self.folder.mends() => {
+                match self.look_around(at, Some(into)) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => self.read(at, into),
+                    Err(_) => Err(failed),
+                }
             }
+            read => read,
         }
-        Ok(())
+    }
+
+    fn examine(&self, at: Position) -> Result<(), JournalError> {
+        self.look_around(at, None).map(drop)
     }
 
     fn away(&self) -> Vec<(Position, JournalError)> {

@@ -109,11 +109,12 @@ pub(crate) fn open<D: Disk>(
     // failure in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
-    for (first, byte) in &inspection.sealed.wrong {
-        match inspection.segments.last() == Some(first) {
-            true => folder.write_right(*first, *byte)?,
+    for of_one in inspection.sealed.wrong.chunk_by(|(one, _), (other, _)| one == other) {
+        let (first, bytes) = (of_one[0].0, of_one.iter().map(|(_, byte)| *byte).collect::<Vec<_>>());
+        match inspection.segments.last() == Some(&first) {
+            true => folder.write_right(first, &bytes)?,
             // What rots in there keeps no log from being opened.
-            false => folder.keep_right(*first, *byte),
+            false => folder.keep_right(first, &bytes),
         }
     }
     for (first, end) in &inspection.sealed.unsealed {

@@ -49,7 +49,9 @@ impl<D: Disk> SegmentGroups<D> {
         let mended = scan
             .mend_after(before, offset_of(first, up_to))
             .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))?;
-        mended.iter().for_each(|byte| self.folder.keep_right(first, *byte));
+        if let Some(byte) = mended {
+            self.folder.keep_right(first, &[byte]);
+        }
         Ok(mended.is_some())
     }
 

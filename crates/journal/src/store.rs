@@ -91,6 +91,12 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// The same, for a record that may have a wrong byte: what can be put right is, in the file or in what is read.
+    /// Reads all around a record that cannot be had, so it may take long then.
+    fn read_right(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+        self.read(at, into)
+    }
+
     /// Closes what it has open of parts of the log that were forgotten meanwhile: as long as somebody has a file open,
     /// the disk keeps its bytes. For whoever has not read for a while, or reads all the time.
     fn let_go(&self) {}

@@ -122,8 +122,15 @@ pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R) 
     places.sort_unstable_by_key(|place| (place.record, place.part));
     let mut record = Vec::new();
     let mut found = Vec::with_capacity(places.len());
+    // To look around a record takes long: of many that cannot be read, one a time.
+    let mut looks_around = true;
     for of_record in places.chunk_by(|a, b| a.record == b.record) {
-        let read = reader.read(Position(of_record[0].record.0), &mut record).map_err(|error| error.to_string());
+        let at = Position(of_record[0].record.0);
+        let mut read = reader.read(at, &mut record);
+        if read.is_err() && std::mem::take(&mut looks_around) {
+            read = reader.read_right(at, &mut record);
+        }
+        let read = read.map_err(|error| error.to_string());
         let event = read.and_then(|()| Queues::decode(&record).map_err(|error| error.to_string()));
         let message = |place| event.as_ref().map_err(String::clone).and_then(|event| part_of(event, place));
         found.extend(of_record.iter().map(|place| (place.number, message(*place))));

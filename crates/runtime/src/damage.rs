@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::archive::ARCHIVE_FILE;
 use tidegate_journal::segment::parse_segment_name;
-use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, MendedByte, Mending, Position};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Mending, Position};
 use tidegate_machines::DamagedPlace;
+
+use crate::mended::MendedBytes;
 
 /// Places that are told apart; more damage than that is told as one.
 pub const PLACES_MAX: usize = 4_096;
@@ -30,9 +32,6 @@ pub const PLACES_MAX: usize = 4_096;
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// Places of one log that are looked at again at a time: some megabytes are read for each at most.
 const LOOKED_AT_MAX: usize = 64;
-
-/// Bytes of logs that were put right, by log, file and offset; whether they are in the file.
-type Mended = HashMap<(LogId, Box<str>, u64), bool>;
 
 /// What all places beyond [`PLACES_MAX`] are.
 static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
@@ -55,7 +54,7 @@ pub struct Damages {
     looks: AtomicUsize,
     /// By file: when a place of it was last told in the log, and how many were found since.
     told: Mutex<HashMap<Box<str>, (Instant, u64)>>,
-    mended: Mutex<Mended>,
+    mended: MendedBytes,
 }
 
 /// Where somebody met a damaged place, by which it can be looked at again.
@@ -155,39 +154,14 @@ impl Damages {
     /// Tells this of bytes that are put right.
     pub fn mending(self: &Arc<Damages>) -> Mending {
         let damages = self.clone();
-        Mending::new(move |byte| damages.note_mended(&byte))
-    }
-
-    /// Says in the log that a byte was put right, unless that was said.
-    fn note_mended(&self, byte: &MendedByte) {
-        let MendedByte { log, segment, offset, found, written, is_durable } = byte;
-        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (*log, segment.as_str().into(), *offset);
-        if mended.len() >= PLACES_MAX && !mended.contains_key(&key) {
-            return;
-        }
-        if mended.insert(key, *is_durable).is_some_and(|was_durable| was_durable || !is_durable) {
-            return;
-        }
-        let (found, written) = (format!("{found:#04x}"), format!("{written:#04x}"));
-        let advice = match is_durable {
-            true => {
-                "a byte of a file was not what had been written, and is again: the chain hash proves it. Nothing \
-                     is lost; but the memory, the disk or the cables of this machine harm data: look at them"
-            }
-            false => {
-                "a byte of a file is not what was written; it was read as what the chain hash proves, and is put \
-                      right in the file when that can be written, at the next start at the latest. The memory, the \
-                      disk or the cables of this machine harm data: look at them"
-            }
-        };
-        tracing::error!(shard = log.shard, file = segment, offset, %found, %written, "{advice}");
+        Mending::new(move |byte| {
+            damages.mended.note(&byte, Instant::now());
+        })
     }
 
     /// Bytes of a log that were put right since the process started.
     pub fn mended_of(&self, log: LogId) -> usize {
-        let mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
-        mended.keys().filter(|(of, ..)| *of == log).count()
+        self.mended.of(log)
     }
 
     /// Keeps `place`, and says so in the log if it was not known to be damaged. `shard`: whose, for the log.
@@ -332,8 +306,8 @@ impl Damages {
     }
 
     /// What `error` says about the place `at`, whose log of `family` `reader` reads: `None` if the record there is back
-    /// by now, or was put right, and is in `into`. May wait for the disk: the first time that a place is met, all around
-    /// it is read.
+    /// by now, or was put right, and is in `into`. May wait for the disk: the first time that a place is met, all
+    /// around it is read.
     pub fn judge<R: LogReader>(
         &self,
         reader: &R,
@@ -372,6 +346,9 @@ impl Damages {
         if let Some(known) = self.find(&file, offset) {
             return Some(Unreadable::Damaged(self.note_met(Owner::Log(log), log.shard, known.clone(), Some(met))));
         }
+        if reader.read_right(at, into).is_ok() {
+            return None;
+        }
         let around = reader.examine(at);
         let is_of_file = matches!(met, Met::File(_));
         let is_away = is_of_file && told.is_none();
@@ -384,7 +361,6 @@ impl Damages {
         };
         let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into(), is_away };
         Some(match around {
-            Ok(()) if reader.read(at, into).is_ok() => return None,
             // The file is back by now: whoever needed it asks again, and nothing is known to be wrong.
             Ok(()) if is_of_file => Unreadable::Damaged(self.intern(Owner::Log(log), place)),
             Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),

@@ -30,6 +30,7 @@ mod log_ends;
 pub mod log_keeper;
 mod longest_turn;
 pub mod member;
+mod mended;
 pub mod mesh;
 pub mod metrics;
 pub mod node;

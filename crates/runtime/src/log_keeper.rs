@@ -119,8 +119,9 @@ impl Scrubbed {
         let is_news = self.scrub.look_again();
         if is_news {
             self.began = None;
-            self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len(), self.scrub.mended());
         }
+        // Whoever reads may have found something meanwhile.
+        self.metrics.observe(&self.scrub.facts(), self.scrub.damage().len(), self.scrub.mended());
         is_news
     }
 

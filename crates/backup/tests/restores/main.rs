@@ -252,6 +252,45 @@ fn a_backup_copies_anew_what_has_rotted_of_older_ones_and_says_so() {
     assert_eq!(served::<Whole>(&copy, id), (0..2_400).collect::<Vec<_>>());
 }
 
+/// All backups of a directory share the copy of a segment: where one byte of it has changed, they can be restored.
+#[test]
+fn a_wrong_byte_of_a_copy_is_right_in_what_is_restored_and_two_are_refused() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (data, backups) = (root.path().join("data"), root.path().join("backups"));
+    let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
+    let id = directory.logs(Whole::FAMILY).next().expect("a log");
+    let mut log = open(&data, id, Cursor::START);
+    let notes: Vec<Note> = (0..2_000).map(|number| note(number, 1_000 + u64::from(number))).collect();
+    write_groups(&mut log, &notes, 10);
+    taken(&data, &backups, Reread::Open, 5_000);
+    log.close().expect("it ends in order");
+    drop(directory);
+    fs::remove_dir_all(&data).expect("it is lost");
+    let paths = copied_segments(&backups, "whole-0");
+    assert!(paths.len() > 1, "{paths:?}");
+    // In a sealed segment, and in the one that was written.
+    for (nth, path) in [&paths[0], paths.last().expect("it has some")].into_iter().enumerate() {
+        let sound = fs::read(path).expect("it is there");
+        rot(path);
+        let copy = root.path().join(format!("copy-{nth}"));
+        let at = At::Time(Moment(4_000));
+        let restored = restore(&backups, &copy, None, &at, &KNOWN, Moment(9_000_000), &mut |_, _| {});
+        assert_eq!(restored.expect("it can be restored").put_right, 1, "{}", path.display());
+        drop(Directory::open_or_create(&copy, &wanted(), 1).expect("it is a data directory"));
+        assert_eq!(served::<Whole>(&copy, id), (0..2_000).collect::<Vec<_>>());
+
+        let mut bytes = fs::read(path).expect("it is there");
+        let middle = bytes.len() / 2;
+        bytes[middle + 1] ^= 1;
+        fs::write(path, bytes).expect("it can be written");
+        let copy = root.path().join(format!("two-{nth}"));
+        let refused = restore(&backups, &copy, None, &At::End, &KNOWN, Moment(9_000_000), &mut |_, _| {});
+        let refused = refused.expect_err("two bytes are not put right").to_string();
+        assert!(refused.contains("are not what was copied") && refused.contains("use another copy"), "{refused}");
+        fs::write(path, sound).expect("it can be written");
+    }
+}
+
 #[test]
 fn damage_of_the_data_is_not_called_another_timeline() {
     let root = tempfile::tempdir().expect("a folder");

@@ -54,6 +54,7 @@ use lost_log::accept;
 use super::audit::snapshots;
 use super::reason::check_reason;
 use super::way_out::{name_of, way_out, way_to_a_missing_end};
+use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -119,7 +120,8 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     check_names(&directory, &families, ("cut", cut))?;
     check_names(&directory, &families, ("anew", anew))?;
     check_may_forget(&families, anew)?;
-    let logs = LocalLogs::new(RealDisk, data, &families);
+    let wrong = WrongBytes::default();
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(if yes { wrong.writing() } else { wrong.reading() });
     let dead = dead_witnesses(data, &directory, &families, witness)?;
 
     let mut judged = Judged::default();

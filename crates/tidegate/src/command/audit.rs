@@ -21,6 +21,7 @@ use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
 use super::accept_loss::{Proven, dead_witnesses, has_witnesses, proven};
+use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -33,7 +34,8 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
         check_folder(&RealDisk, folder)?;
     }
     let directory = Directory::open_to_judge(data, &families)?;
-    let logs = LocalLogs::new(RealDisk, data, &families);
+    let wrong = WrongBytes::default();
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(wrong.reading());
     let mut problems = Vec::new();
     problems.extend(check_key(data).err().map(|error| error.to_string()));
     audit_ledger(data, &directory, &logs, &mut problems);
@@ -41,6 +43,12 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
         (known.audit)(data, &directory, &logs, &mut problems);
     }
     let is_sound = problems.is_empty();
+    if wrong.count() > 0 {
+        problems.push(format!(
+            "{} byte(s) of logs are not what was written; see above. Nothing is lost: a start puts them right",
+            wrong.count()
+        ));
+    }
     let ways = format!("tidegate accept-loss --data {} --reason TEXT lists what can be done", data.display());
     for dead in dead_witnesses(data, &directory, &families, witness)? {
         problems.push(format!(

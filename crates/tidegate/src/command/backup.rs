@@ -11,6 +11,7 @@ use tidegate_journal::{Family, JournalError, LocalLogs};
 use tidegate_runtime::threads::now_ms;
 
 use super::accept_loss::{proven, proven_between};
+use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say, with_bytes_bar};
 
@@ -50,11 +51,20 @@ fn refuse_proven_loss<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Resul
     if directory.is_in_use()? {
         return Ok(());
     }
-    let logs = LocalLogs::new(RealDisk, data, &families);
+    let wrong = WrongBytes::default();
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(wrong.reading());
     // What keeps a log from being read is said by who copies it.
     let mut lost = proven(data, &directory, &logs, None, &all).lost;
     let between = proven_between(data, &directory, &logs);
     lost.extend(between.with_context(|| format!("no backup was taken: {NOT_WHOLE}"))?);
+    if wrong.count() > 0 {
+        bail!(
+            "no backup was taken: {} byte(s) of {} are not what was written, see above. Start the server first: it \
+             puts them right, and nothing is lost. To keep the files as they are, copy the whole directory",
+            wrong.count(),
+            data.display()
+        );
+    }
     if lost.is_empty() {
         return Ok(());
     }

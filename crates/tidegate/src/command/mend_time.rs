@@ -33,6 +33,7 @@ use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::audit::snapshots;
 use super::reason::check_reason;
+use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
@@ -51,7 +52,7 @@ pub fn run<P>(
     let known = KnownFamily::all(extensions);
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let directory = Directory::open_to_write(data, &families)?;
-    let logs = LocalLogs::new(RealDisk, data, &families);
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(WrongBytes::default().writing());
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
     if !is_meant {
         check_is_near(time, wall)?;

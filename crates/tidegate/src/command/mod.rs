@@ -16,3 +16,4 @@ pub(crate) mod reload;
 pub mod restore;
 pub mod serve;
 pub mod way_out;
+pub mod wrong_bytes;

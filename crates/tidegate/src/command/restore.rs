@@ -8,7 +8,7 @@ use tidegate_backup::{At, Moment, restore};
 use tidegate_runtime::threads::now_ms;
 
 use crate::extension::{Extension, KnownFamily};
-use crate::output::{say, with_bytes_bar};
+use crate::output::{complain, say, with_bytes_bar};
 
 /// Restores the backup of this name, or the newest, into `data`.
 pub fn run<P>(
@@ -23,6 +23,14 @@ pub fn run<P>(
     let restored = with_bytes_bar("restoring", |progress| restore(from, data, backup, at, &known, now, progress))?;
     if restored.has_replaced {
         say(format_args!("{}: what an interrupted restore had left there was removed", data.display()));
+    }
+    if restored.put_right > 0 {
+        complain(format_args!(
+            "{} byte(s) of the backup had changed since it was taken. In {} they are what was copied; but the disk or \
+             the memory of the machine that has the backup harms data",
+            restored.put_right,
+            data.display()
+        ));
     }
     for log in &restored.logs {
         let (name, end, backup_end) = (&log.name, log.end, log.backup_end);

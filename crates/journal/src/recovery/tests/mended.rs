@@ -170,7 +170,9 @@ fn the_segment_that_is_written_is_read_right_and_left_to_the_next_start() {
     let harmed = disk.contents(&path).unwrap();
     let reader = log.reader().unwrap();
     let at = Position(newest.0 + GROUP_HEADER_BYTES as u64);
-    assert!(reader.read(at, &mut Vec::new()).is_err() && reader.examine(at).is_err());
+    assert!(reader.read(at, &mut Vec::new()).is_err());
+    let Err(JournalError::Damaged { lost, .. }) = reader.examine(at) else { panic!("its file is not right") };
+    assert!(lost.contains("nothing: one byte is wrong") && lost.contains("the next start"), "{lost}");
     let mut groups = reader.groups(Cursor::START, &log.poll_durable().unwrap()).unwrap();
     while groups.next_group().unwrap().is_some() {}
     assert_eq!(told.lock().unwrap().iter().map(|byte| byte.is_durable).collect::<Vec<_>>(), [false]);
@@ -196,6 +198,16 @@ fn a_byte_that_cannot_be_written_back_ends_a_start_with_words_and_no_reading() {
     assert!(disk.flip_bit(&segment(newest), offset_of(newest, newest) + 170, 5));
     disk.fail_next_sync();
     let refused = open(&logs).err().expect("it cannot be opened").to_string();
-    assert!(refused.contains("put a byte right in"), "{refused}");
-    open(&logs).unwrap();
+    let byte = told.lock().unwrap().last().cloned().expect("it is told that the byte is wrong");
+    let words =
+        format!("the byte at offset {} is {:#04x} and was written as {:#04x}", byte.offset, byte.found, byte.written);
+    assert!(!byte.is_durable && refused.contains(&words) && refused.contains("Nothing is lost"), "{refused}");
+    drop(open(&logs).unwrap());
+
+    // Whoever needs a record of a sealed segment that cannot be written is told what is lost of it: nothing.
+    assert!(disk.flip_bit(&path, offset_of(segments[1], segments[1]) + 170, 5));
+    disk.fail_next_sync();
+    let at = Position(segments[1].0 + GROUP_HEADER_BYTES as u64);
+    let Err(JournalError::Damaged { lost, .. }) = logs.reader(LOG).unwrap().examine(at) else { panic!("not durable") };
+    assert!(lost.starts_with("nothing: ") && lost.contains("It cannot be put right there"), "{lost}");
 }

@@ -37,6 +37,7 @@ use super::failure::Failure;
 use super::id::not_empty;
 use super::table::Shown;
 use crate::command::audit::snapshots;
+use crate::command::wrong_bytes::WrongBytes;
 use crate::output::{complain, say};
 
 /// Messages that are read together.
@@ -164,7 +165,7 @@ struct Opened {
 fn opened(data: &Path) -> Result<Opened, Failure> {
     let families = [QUEUES];
     let directory = Directory::open_to_judge(data, &families).map_err(anyhow::Error::from)?;
-    let logs = LocalLogs::new(RealDisk, data, &families);
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(WrongBytes::default().reading());
     let shards = directory.shards(QUEUES);
     let (mut found, mut losses) = (Vec::new(), Vec::new());
     for log in directory.logs(QUEUES) {
