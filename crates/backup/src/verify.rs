@@ -16,7 +16,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LocalLogs, Position, Sequence};
+use tidegate_journal::{Cursor, LocalLogs, Mending, Position, Sequence};
 
 use crate::Progress;
 use crate::error::BackupError;
@@ -71,7 +71,8 @@ struct Copy {
 /// they may have.
 pub fn verify(from: &Path, known: &[Known], progress: Progress<'_>) -> Result<Verified, BackupError> {
     let store = Store { root: from.to_path_buf() };
-    let sources = LocalLogs::new(RealDisk, from, &families(known));
+    // As a restore reads.
+    let sources = LocalLogs::new(RealDisk, from, &families(known)).mending(Mending::of_reader(|_| {}));
     let mut verified = Verified { backups: store.names()?, ..Verified::default() };
     let (mut manifests, mut copies) = (BTreeMap::new(), BTreeMap::new());
     for backup in &verified.backups {

@@ -245,7 +245,12 @@ impl<D: Disk> LogFiles<D> {
                     tail.proven = tail.proven.max(found.header.synced_up_to);
                     tail.end = found.end;
                 }
-                Err(fault) => return Ok(fault),
+                Err(fault) => {
+                    let mends = self.folder.mends();
+                    let mended = if mends { scan.mend_after(&tail.end, limit).map_err(failed)? } else { None };
+                    let Some(byte) = mended else { return Ok(fault) };
+                    self.folder.tell_unwritten(first, &[byte]);
+                }
             }
         }
     }

@@ -286,7 +286,7 @@ fn a_wrong_byte_of_a_copy_is_right_in_what_is_restored_and_two_are_refused() {
         let copy = root.path().join(format!("two-{nth}"));
         let refused = restore(&backups, &copy, None, &At::End, &KNOWN, Moment(9_000_000), &mut |_, _| {});
         let refused = refused.expect_err("two bytes are not put right").to_string();
-        assert!(refused.contains("are not what was copied") && refused.contains("use another copy"), "{refused}");
+        assert!(refused.contains(&path.display().to_string()), "{refused}");
         fs::write(path, sound).expect("it can be written");
     }
 }

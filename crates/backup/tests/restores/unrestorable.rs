@@ -159,7 +159,11 @@ fn what_cannot_be_restored_although_it_is_what_was_copied_is_named_by_verify_wit
     let cases: [(&str, Tamper<'_>); 7] = [
         // Its header and its first groups are gone.
         (whole, &|root| zero(&root.join(whole))),
-        (&notes, &|root| flip(&root.join(&notes), 5_000)),
+        // Of one byte it would follow what it was.
+        (&notes, &|root| {
+            flip(&root.join(&notes), 5_000);
+            flip(&root.join(&notes), 5_001);
+        }),
         ("its file DIRECTORY is damaged", &|root| flip(&root.join(newest).join("DIRECTORY"), 60)),
         ("notes-0.tgs: its hash does not verify with the KEY", &|root| {
             flip(&root.join(newest).join("notes-0.tgs"), 200);
@@ -242,6 +246,7 @@ fn an_older_backup_that_cannot_be_restored_is_named_beside_a_newer_one_that_has_
     drop(directory);
     let segment = copied_segments(&backups, "whole-0").remove(0);
     flip(&segment, 5_000);
+    flip(&segment, 5_001);
     retell(&backups);
     let end = fs::metadata(&segment).expect("it is there").len() as usize - 1;
     flip(&segment, end);
