@@ -218,14 +218,17 @@ impl Target<'_> {
         segment: &SegmentCopy,
         (from, to): (&Path, &Path),
     ) -> Result<(), BackupError> {
-        let put_right = files.put_right(segment.first).unwrap_or(0);
+        let (put_right, failed) = match files.put_right(segment.first) {
+            Ok(put_right) => (put_right, String::new()),
+            Err(error) => (0, format!(" ({error})")),
+        };
         let mut hasher = blake3::Hasher::new();
         let mut file = File::open(to).map_err(BackupError::io("open", to))?;
         copy_bytes((&mut file, to), None, segment.bytes, &mut hasher, &mut |_| {})?;
         if put_right > 0 && hasher.finalize() == segment.hash {
             return Ok(());
         }
-        let what = format!("its first {} bytes are not what was copied", segment.bytes);
+        let what = format!("its first {} bytes are not what was copied{failed}", segment.bytes);
         Err(BackupError::damaged(from, format!("{what}; use another copy of this file, or another backup")))
     }
 

@@ -75,6 +75,11 @@ impl<D: Disk> Folder<D> {
         self.mending.is_some()
     }
 
+    /// Whether what is read is put right, and files stay as they are.
+    pub fn only_reads_right(&self) -> bool {
+        self.mending.as_ref().is_some_and(|mending| !mending.writes())
+    }
+
     /// Whether a wrong byte of the segment at `first` may be written: nobody writes that any more, and it is in the
     /// directory.
     pub fn may_write_right(&self, first: Position) -> bool {
@@ -85,7 +90,7 @@ impl<D: Disk> Folder<D> {
     /// Writes these bytes into the segment at `first`, which is in the directory, durably, and tells of them, also if
     /// that fails. Nobody else writes that file. Whoever only reads tells of them.
     pub fn write_right(&self, first: Position, bytes: &[WrongByte]) -> Result<(), JournalError> {
-        if !self.mending.as_ref().is_some_and(Mending::writes) {
+        if self.only_reads_right() {
             self.tell_unwritten(first, bytes);
             return Ok(());
         }

@@ -7,7 +7,7 @@
 //! file was away does not have it, and the file may be back.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
@@ -24,6 +24,8 @@ use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed, Sequence};
 
+/// Records that are right only in memory which a reader keeps.
+const RIGHT_RECORDS_MAX: usize = 64;
 /// Most records fit the first read; longer ones take a second.
 const FIRST_READ_BYTES: usize = 512;
 
@@ -42,6 +44,8 @@ enum Mended {
 pub struct Reader<D: Disk> {
     folder: Folder<D>,
     open: RefCell<OpenSegments<D::File>>,
+    /// Records that are right only here: whoever needs one again need not read all around it.
+    right: RefCell<HashMap<Position, Box<[u8]>>>,
 }
 
 /// The segments known to a reader, and the files it has open, oldest first.
@@ -53,7 +57,7 @@ struct OpenSegments<F> {
 impl<D: Disk> Reader<D> {
     pub(crate) fn of(folder: Folder<D>) -> Result<Reader<D>, JournalError> {
         let open = RefCell::new(OpenSegments { firsts: folder.list_segments()?, files: VecDeque::new() });
-        Ok(Reader { folder, open })
+        Ok(Reader { folder, open, right: RefCell::default() })
     }
 
     /// The place of the segment's first group, or why there is no segment.
@@ -225,15 +229,26 @@ impl<D: Disk> LogReader for Reader<D> {
     }
 
     fn read_right(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
-        match self.read(at, into) {
-            Err(failed @ JournalError::NoRecord { .. }) if self.folder.mends() => {
-                match self.look_around(at, Some(into)) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => self.read(at, into),
-                    Err(_) => Err(failed),
+        let failed = match self.read(at, into) {
+            Err(failed @ JournalError::NoRecord { .. }) if self.folder.mends() => failed,
+            read => return read,
+        };
+        let mut right = self.right.borrow_mut();
+        if let Some(record) = right.get(&at) {
+            into.clear();
+            into.extend_from_slice(record);
+            return Ok(());
+        }
+        match self.look_around(at, Some(into)) {
+            Ok(true) => {
+                if right.len() == RIGHT_RECORDS_MAX {
+                    right.clear();
                 }
+                right.insert(at, into.as_slice().into());
+                Ok(())
             }
-            read => read,
+            Ok(false) => self.read(at, into),
+            Err(_) => Err(failed),
         }
     }
 

@@ -91,7 +91,12 @@ struct Inspection {
 /// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
 /// Nothing before `since`, the cursor of a snapshot, need be there if the log may forget.
 pub(crate) fn inspect<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<RecoveryReport, JournalError> {
-    Ok(Inspection::of(folder, since)?.report())
+    let inspection = Inspection::of(folder, since)?;
+    // Whoever will open the log tells then.
+    if folder.only_reads_right() {
+        inspection.sealed.wrong.iter().for_each(|(first, byte)| folder.tell_unwritten(*first, &[*byte]));
+    }
+    Ok(inspection.report())
 }
 
 /// Opens a log for writing: creates it, or inspects it and repairs its tail. Nothing before `since` need be there.

@@ -9,7 +9,7 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_journal::{LogReader, LogStore, Position};
+use tidegate_journal::{JournalError, LogReader, LogStore, Position};
 use tidegate_machines::Machine;
 use tidegate_machines::queue::{BodyPlace, Event, Message, Queues};
 use tidegate_planted::{Bug, is_planted};
@@ -117,17 +117,19 @@ fn part_of(event: &Event<'_>, place: BodyPlace) -> Result<Arc<Message>, String> 
 /// Messages as they were read, or why they could not be.
 pub(crate) type ReadBodies = Vec<(u64, Result<Arc<Message>, String>)>;
 
-/// Reads messages from the log; each record once.
-pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R) -> ReadBodies {
+/// Records that cannot be read, of those read together, around which is looked: to hash a segment takes long.
+pub(crate) const LOOKS_OF_JOB: usize = 8;
+
+/// Reads messages from the log; each record once. Looks around so many records that cannot be read, at most.
+pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R, mut looks: usize) -> ReadBodies {
     places.sort_unstable_by_key(|place| (place.record, place.part));
     let mut record = Vec::new();
     let mut found = Vec::with_capacity(places.len());
-    // To look around a record takes long: of many that cannot be read, one a time.
-    let mut looks_around = true;
     for of_record in places.chunk_by(|a, b| a.record == b.record) {
         let at = Position(of_record[0].record.0);
         let mut read = reader.read(at, &mut record);
-        if read.is_err() && std::mem::take(&mut looks_around) {
+        if looks > 0 && matches!(read, Err(JournalError::NoRecord { .. })) {
+            looks -= 1;
             read = reader.read_right(at, &mut record);
         }
         let read = read.map_err(|error| error.to_string());

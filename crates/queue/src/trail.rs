@@ -120,7 +120,7 @@ impl TrailWalk {
     pub fn finish<R: LogReader>(mut self, reader: &R) -> Trail {
         let mut record = Vec::new();
         while !self.is_done() {
-            match reader.read_right(Position(self.next.0), &mut record) {
+            match reader.read(Position(self.next.0), &mut record) {
                 Ok(()) => self.take(&record),
                 Err(JournalError::Forgotten { .. } | _) => {
                     self.trail.is_cut = true;

@@ -44,7 +44,10 @@ impl<R: LogReader> StoppedShard<R> {
     pub fn read<'a>(&self, views: impl Iterator<Item = &'a MessageView>) -> HashMap<MessageKey, Read> {
         let keys: HashMap<u64, MessageKey> = views.map(|view| (view.body.number, view.key)).collect();
         let places = keys.keys().filter_map(|number| self.state.body_place(*number)).collect();
-        read_bodies(places, &self.reader).into_iter().map(|(number, message)| (keys[&number], message)).collect()
+        read_bodies(places, &self.reader, usize::MAX)
+            .into_iter()
+            .map(|(number, message)| (keys[&number], message))
+            .collect()
     }
 }
 

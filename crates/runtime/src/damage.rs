@@ -88,7 +88,7 @@ impl Met {
     fn is_sound<R: LogReader>(&self, reader: &R, place: &DamagedPlace) -> bool {
         let DamagedPlace { file, offset, .. } = place;
         match *self {
-            Met::Record(at) | Met::Needed(at) => reader.read(at, &mut Vec::new()).is_ok(),
+            Met::Record(at) | Met::Needed(at) => reader.read_right(at, &mut Vec::new()).is_ok(),
             // What is wrong behind its beginning is another place: a log may have no records, or damaged ones.
             Met::File(at) => match reader.examine(at) {
                 Err(JournalError::Damaged { segment, offset: at, .. }) => {

@@ -66,8 +66,8 @@ impl MendedBytes {
             false => {
                 "a byte of a file is not what was written; it is read as what the chain hash proves, and nothing is \
                  lost. The next start puts it right in the file, unless that is archived: do not put another file in \
-                 its place while the server runs. The memory, the disk or the cables of this machine harm data: look at \
-                 them"
+                 its place while the server runs. The memory, the disk or the cables of this machine harm data: look \
+                 at them"
             }
         };
         tracing::error!(

@@ -449,8 +449,8 @@ pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem>
 /// Where is my message, by its sender's id?
 ///
 /// Found as long as the queue remembers ids (`id_window_ms`). With `id_space`, an id that was chosen in that space.
-/// Without, the key that the message has on another node, which a link has given it here as its id; or else an id of
-/// the caller's own space.
+/// Without, an id of the caller's own space, or the key that the message has on another node, which a link has given it
+/// here as its id; whoever may relay means the key first.
 #[utoipa::path(
     get,
     path = "/v1/queues/{name}/ids/{id}",
@@ -475,7 +475,10 @@ pub(super) async fn read_message_of_id(
     }
     let ids = match named_id_space(query)? {
         Some(id_space) => ids_in_space(&id, &id_space),
-        None => ids_of_all_kinds(&id, caller.id_space()),
+        None => {
+            let relays = caller.rights().may_with_queue(QueueAction::Relay, &queue);
+            ids_of_all_kinds(&id, caller.id_space(), relays)
+        }
     };
     let found = only(&served, &caller, Read::ById { queue, ids }).await?;
     Ok(shown(&caller, found))

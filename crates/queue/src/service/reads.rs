@@ -9,7 +9,7 @@ use tidegate_machines::queue::{BodyPlace, Delivery, Message};
 use tidegate_shard::JobId;
 
 use super::QueueService;
-use crate::bodies::{ReadBodies, read_bodies};
+use crate::bodies::{LOOKS_OF_JOB, ReadBodies, read_bodies};
 use crate::limits::READ_AHEAD_MESSAGES;
 use crate::protocol::RequestTicket;
 use crate::trail::{Trail, TrailWalk};
@@ -75,7 +75,7 @@ impl<T> Reading<T> {
 
 impl Job {
     pub(super) fn run<R: LogReader>(self, reader: &R) -> Fetched {
-        let bodies = read_bodies(self.places, reader);
+        let bodies = read_bodies(self.places, reader, LOOKS_OF_JOB);
         Fetched { bodies, trails: self.trails.into_iter().map(|walk| (walk.number(), walk.finish(reader))).collect() }
     }
 }

@@ -121,7 +121,7 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     check_names(&directory, &families, ("anew", anew))?;
     check_may_forget(&families, anew)?;
     let wrong = WrongBytes::default();
-    let logs = LocalLogs::new(RealDisk, data, &families).mending(if yes { wrong.writing() } else { wrong.reading() });
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(wrong.reading());
     let dead = dead_witnesses(data, &directory, &families, witness)?;
 
     let mut judged = Judged::default();
@@ -209,6 +209,7 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
         return Ok(ExitCode::from(2));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let logs = logs.mending(wrong.writing());
     for lost in &lost {
         accept(&logs, lost, reason, now)?;
     }

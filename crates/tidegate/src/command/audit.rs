@@ -45,7 +45,8 @@ pub fn run<P>(data: &Path, witness: Option<&Path>, extensions: &[&dyn Extension<
     let is_sound = problems.is_empty();
     if wrong.count() > 0 {
         problems.push(format!(
-            "{} byte(s) of logs are not what was written; see above. Nothing is lost: a start puts them right",
+            "{} byte(s) of logs are not what was written; see above. Nothing is lost: a start puts them right, but in \
+             archived files",
             wrong.count()
         ));
     }

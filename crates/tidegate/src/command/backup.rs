@@ -94,7 +94,8 @@ pub fn run_verify<P>(from: &Path, extensions: &[&dyn Extension<P>]) -> Result<Ex
         let (problems, to) = (verified.problems.len(), from.display());
         complain(format_args!(
             "{problems} problem(s) found. Of segments that are not what was copied, what the data directory still has \
-             is copied anew by: tidegate backup --data DIR --to {to} --reread"
+             is copied anew by: tidegate backup --data DIR --to {to} --reread. Without that directory, try the \
+             restore: where one byte of a group has changed, it puts that right"
         ));
         return Ok(ExitCode::from(2));
     }

@@ -52,7 +52,8 @@ pub fn run<P>(
     let known = KnownFamily::all(extensions);
     let families: Vec<Family> = known.iter().map(|known| known.family).collect();
     let directory = Directory::open_to_write(data, &families)?;
-    let logs = LocalLogs::new(RealDisk, data, &families).mending(WrongBytes::default().writing());
+    let wrong = WrongBytes::default();
+    let logs = LocalLogs::new(RealDisk, data, &families).mending(wrong.reading());
     let (time, wall) = (to.resolve(), NewTime::Now.resolve());
     if !is_meant {
         check_is_near(time, wall)?;
@@ -69,6 +70,7 @@ pub fn run<P>(
         ));
         return Ok(ExitCode::from(2));
     }
+    let logs = logs.mending(wrong.writing());
     for log in directory.logs(LEDGER) {
         let snapshots = Snapshots::<LedgerFamily, _>::new(RealDisk, data, log);
         let shards = directory.shards(LEDGER);

@@ -32,7 +32,7 @@ impl WrongBytes {
         let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((segment.clone(), *offset));
         let then = match is_durable {
             true => "it is written so again",
-            false => "it was read so; a start writes it again",
+            false => "it was read so. A start writes it again, unless the file is archived: replace that by a copy",
         };
         if is_new || *is_durable {
             complain(format_args!(

@@ -154,11 +154,17 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     assert!(!refused.status.success() && refused.log.contains(&away), "{refused}");
     assert!(audited.log.contains(&away), "{audited}");
     fs::rename(&hidden, &store).expect("it is put back");
-    // A bit of an archived segment is found, and named with its file.
+    // A bit of an archived segment is found, and named with its file; so are two, of which nobody can tell what they
+    // were.
     let victim = segments(&store).remove(0);
     let mut bytes = fs::read(&victim).expect("it is there");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
+    fs::write(&victim, &bytes).expect("it can be written");
+    let audited = audit(&settings.data);
+    let named = format!("WRONG BYTE: {}: ", text(&victim));
+    assert!(!audited.status.success() && audited.log.contains(&named), "{audited}");
+    bytes[middle + 1] ^= 1;
     fs::write(&victim, &bytes).expect("it can be written");
     let audited = audit(&settings.data);
     let named = format!("{}: damaged at offset", text(&victim));

@@ -279,7 +279,9 @@ fn a_restore_writes_over_nothing_and_a_damaged_backup_is_refused_with_the_file()
         let good = fs::read(&path).expect("it is there");
         let mut bad = good.clone();
         let at = if bad.len() > 4_300 { 4_300 } else { bad.len() / 2 };
+        // Of one byte it would follow what it was.
         bad[at] ^= 1;
+        bad[at + 1] ^= 1;
         fs::write(&path, &bad).expect("it can be written");
         let data = folder.path().join(format!("restored-{number}"));
         for ended in [verified(&backups), restore(&backups, &data, &[])] {

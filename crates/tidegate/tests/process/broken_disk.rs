@@ -51,7 +51,8 @@ fn is_refused(ask: impl Fn(&mut Client<TcpStream>) -> String) {
     let bytes = fs::read(&segment).expect("it is read");
     let at = bytes.windows(MEMO.len()).position(|window| window == MEMO.as_bytes()).expect("the vote is durable");
     let file = OpenOptions::new().write(true).open(&segment).expect("it is there");
-    file.write_all_at(b"T", at as u64).expect("it takes a byte");
+    // Of one byte it would follow what it was.
+    file.write_all_at(b"TH", at as u64).expect("it takes two bytes");
 
     for _ in 0..2 {
         assert_eq!(ask(&mut client), "damaged");

@@ -85,7 +85,7 @@ fn damage_in_the_middle_of_the_last_segment_is_named() {
     flip_only(&last, at..=at);
     let harmed = fs::read(&last).expect("it is read");
     let audited = audit(&settings.data);
-    assert!(!audited.status.success() && audited.log.contains("damaged at offset "), "{audited}");
+    assert!(!audited.status.success() && audited.log.contains("WRONG BYTE: "), "{audited}");
     assert!(fs::read(&last).expect("it is read") == harmed, "whoever only looks changes nothing");
     let server = Server::start(&settings);
     server.says("a byte of a file was not what had been written, and is again");
@@ -193,12 +193,12 @@ fn a_wrong_byte_is_no_obstacle_to_accepting_what_is_lost_elsewhere() {
     let (offset, header) = groups[groups.len() / 2];
     let at = (offset + header.total_bytes() - 1) as u64;
     flip_only(&ledger, at..=at);
-    // Of the services of the API, the end is gone.
-    let roster = fs::read_dir(settings.data.join("journal/roster-0")).expect("it is there").flatten().next();
-    let roster = roster.expect("it has a segment").path();
-    let end = groups_of(&fs::read(&roster).expect("it is read")).last().expect("it has a group").0;
-    let bytes = fs::read(&roster).expect("it is read");
-    fs::write(&roster, &bytes[..end]).expect("it is written");
+    // Of the queues, the end is gone.
+    let queues = fs::read_dir(settings.data.join("journal/queues-0")).expect("it is there").flatten().next();
+    let queues = queues.expect("it has a segment").path();
+    let bytes = fs::read(&queues).expect("it is read");
+    let end = groups_of(&bytes).last().expect("it has a group").0;
+    fs::write(&queues, &bytes[..end]).expect("it is written");
     let refused = Server::refused(&settings);
     assert!(refused.log.contains("accept-loss"), "{refused}");
     let accepted = tool(&settings.data, &["accept-loss", "--reason", "it is gone", "--yes"]);
@@ -762,6 +762,7 @@ fn repair_records(body: &mut [u8], base: Position) {
 
 /// All files below `from`, written over those of the same names below `to`, as `cp` does: the same files, shorter.
 fn copy_over(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("it can be made");
     for entry in fs::read_dir(from).expect("it is there").flatten() {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         match from.is_dir() {

@@ -8,7 +8,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::{Decided, answer, append, argument};
 use crate::queue::command::{Bounds, Limit, Message, Outcome, Receipt, Refusal, When};
 use crate::queue::event::{Event, QueueIndex, Sent};
-use crate::queue::ids::{is_message_id, is_plain, sender_id};
+use crate::queue::ids::{is_message_id, is_plain, key_elsewhere, sender_id};
 use crate::queue::key::{MessageKey, NUMBER_END};
 use crate::queue::limits::{
     AHEAD_MS_MAX, BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, ID_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE_OVERHEAD_BYTES,
@@ -102,9 +102,12 @@ pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: Tim
         "its ordering key has 1 to 128 bytes without control characters",
     )?;
     rule(usize::from(message.priority) < PRIORITIES, "its priority is 0 to 9")?;
-    // What a server puts before an id is none of its sender's.
-    let before_id = id.map_or(0, |id| id.len() - sender_id(id).len());
-    rule(message.bytes() - before_id <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
+    // What a server puts before an id is none of its sender's, nor is a key that a link gives.
+    let of_servers = id.map_or(0, |id| match key_elsewhere(id) {
+        Some(_) => id.len(),
+        None => id.len() - sender_id(id).len(),
+    });
+    rule(message.bytes() - of_servers <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
     let latest = later(at, AHEAD_MS_MAX);
     let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
     let (visible_at, expires_at) = (time(message.visible_at), time(message.expires_at));

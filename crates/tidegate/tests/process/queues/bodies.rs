@@ -184,17 +184,17 @@ fn old_bodies_are_written_again_so_that_the_log_can_be_short() {
     end(server, &settings);
 }
 
-/// Changes a byte of `body` in the log.
-fn damage_body(data: &Path, body: &str) {
+/// Changes so many bytes of `body` in the log.
+fn damage_body(data: &Path, body: &str, count: usize) {
     let segment = segments(data).remove(0);
     let path = data.join("journal/queues-0").join(segment);
     let mut bytes = fs::read(&path).expect("the segment is there");
     let place = bytes.windows(body.len()).position(|window| window == body.as_bytes()).expect("it was sent");
-    bytes[place] ^= 1;
+    bytes[place..place + count].iter_mut().for_each(|byte| *byte ^= 1);
     // In place: the server has the file open.
     let mut file = fs::OpenOptions::new().write(true).open(&path).expect("the segment is there");
     std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(place as u64)).expect("a file");
-    std::io::Write::write_all(&mut file, &bytes[place..=place]).expect("a file");
+    std::io::Write::write_all(&mut file, &bytes[place..place + count]).expect("a file");
 }
 
 /// One bit of a message that is done with kept a server from starting, and the way out dropped all that waited.
@@ -212,7 +212,7 @@ fn a_bit_that_flips_in_the_newest_segment_costs_nothing() {
     with_leases(&mut http, "jobs/acknowledge", &json!({ "leases": done }));
     assert!(server.terminate().status.success());
     for number in [3, 15] {
-        damage_body(&settings.data, &body(number, 1_000));
+        damage_body(&settings.data, &body(number, 1_000), 1);
         let server = Server::start(&settings);
         server.says("a byte of a file was not what had been written, and is again");
         server.kill();
@@ -240,7 +240,7 @@ fn a_receiver_goes_on_waiting_behind_a_body_that_cannot_be_read() {
 
     let server = Server::start(&settings);
     let mut http = connect(&server);
-    damage_body(&settings.data, &damaged);
+    damage_body(&settings.data, &damaged, 2);
     std::thread::scope(|scope| {
         let mut receiver = connect(&server);
         let waits = scope.spawn(move || bodies(&receive(&mut receiver, "jobs", 1, 20_000)));
