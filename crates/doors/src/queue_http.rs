@@ -47,9 +47,9 @@ pub struct QueueHttp {
 #[derive(OpenApi)]
 #[openapi(
     info(description = "Queues hand out messages under leases until somebody acknowledges them. Who sends needs the \
-                       grant `send:QUEUE`, who receives `receive:QUEUE`; making, changing, looking through, purging \
-                       and deleting queues, and their schedules, needs `admin:QUEUE`. Times are milliseconds; those of \
-                       the day since 1970."),
+                       grant `send:QUEUE` (links of other servers `relay:QUEUE`), who receives `receive:QUEUE`; \
+                       making, changing, looking through, purging and deleting queues, and their schedules, needs \
+                       `admin:QUEUE`. Times are milliseconds; those of the day since 1970."),
     paths(
         queues::list_queues,
         queues::read_queue,

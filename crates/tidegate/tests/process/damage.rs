@@ -687,7 +687,7 @@ fn flip_only(path: &Path, places: std::ops::RangeInclusive<u64>) {
 }
 
 /// All groups of a segment, each with its offset in the file.
-fn groups_of(segment: &[u8]) -> Vec<(usize, GroupHeader)> {
+pub fn groups_of(segment: &[u8]) -> Vec<(usize, GroupHeader)> {
     let mut groups = Vec::new();
     let mut offset = SEGMENT_HEADER_BYTES;
     while let Ok(group) = decode(&segment[offset..]) {

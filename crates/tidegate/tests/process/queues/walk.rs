@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::SERVICE;
+use crate::damage::groups_of;
 
 /// The files below a folder, and what is in them.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -41,6 +42,38 @@ fn walk(data: &Path, to: &Server, arguments: &[&str]) -> Result<Value, String> {
 
 fn figures(said: &Value) -> [u64; 4] {
     ["messages", "sent", "duplicates", "expired"].map(|name| number(&said[name]))
+}
+
+/// A walk reads as a start does: also the last record, which was killed before a mark stood behind it.
+#[test]
+fn messages_whose_records_have_a_wrong_byte_each_come_all() {
+    let (folder, other_folder) = (folder(), folder());
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "jobs", &json!({}));
+    let all: Vec<String> = (0..12).map(|number| format!("the text of message {number}.")).collect();
+    for body in &all {
+        send_one(&mut http, "jobs", &json!({ "body": body }));
+    }
+    server.kill();
+    let (segment, mut bytes) = files(&settings.data.join("journal/queues-0")).pop_first().expect("it has one");
+    for body in &all[2..] {
+        let at = bytes.windows(body.len()).position(|window| window == body.as_bytes()).expect("it was sent");
+        bytes[at] ^= 4;
+    }
+    let (last, header) = groups_of(&bytes).pop().expect("it has groups");
+    bytes.truncate(last + header.total_bytes());
+    std::fs::write(&segment, &bytes).expect("there is room");
+    let other_settings = super::settings(other_folder.path(), "");
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    put(&mut there, "jobs", &json!({}));
+    let said = walk(&settings.data, &other, &[]).expect("all of it can be read");
+    assert_eq!(figures(&said), [12, 12, 0, 0], "{said}");
+    assert_eq!(received(&mut there, "jobs", 20), all);
+    assert!(std::fs::read(&segment).expect("it is there") == bytes, "a walk writes nothing");
+    end(other, &other_settings);
 }
 
 #[test]
