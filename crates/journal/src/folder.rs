@@ -80,11 +80,18 @@ impl<D: Disk> Folder<D> {
         self.mending.as_ref().is_some_and(|mending| !mending.writes())
     }
 
-    /// Whether a wrong byte of the segment at `first` may be written: nobody writes that any more, and it is in the
-    /// directory.
+    /// Whether a wrong byte of the segment at `first` may be written: it is in the directory, and nobody writes it any
+    /// more. The next segment has its name before the mark at the end of this one is written.
     pub fn may_write_right(&self, first: Position) -> bool {
-        let is_sealed = |local: Vec<Position>| local.binary_search(&first).is_ok() && local.last() != Some(&first);
-        self.mending.as_ref().is_some_and(Mending::writes) && self.list_local().is_ok_and(is_sealed)
+        let is_sealed = || {
+            let local = self.list_local().ok()?;
+            let next = *local.get(local.binary_search(&first).ok()? + 1)?;
+            let file = self.disk.open(&self.segment_path(first)).ok()?;
+            let mut bytes = [0; MARK_BYTES];
+            let got = read_up_to(&file, &mut bytes, offset_of(first, next)).ok()?;
+            Some(Mark::decode(&bytes[..got]).ok()?.kind == MarkKind::Sealed)
+        };
+        self.mending.as_ref().is_some_and(Mending::writes) && is_sealed() == Some(true)
     }
 
     /// Writes these bytes into the segment at `first`, which is in the directory, durably, and tells of them, also if

@@ -118,8 +118,8 @@ pub(crate) fn open<D: Disk>(
         let (first, bytes) = (of_one[0].0, of_one.iter().map(|(_, byte)| *byte).collect::<Vec<_>>());
         match inspection.segments.last() == Some(&first) {
             true => folder.write_right(first, &bytes)?,
-            // What rots in there keeps no log from being opened.
-            false => folder.keep_right(first, &bytes),
+            // What rots in there keeps no log from being opened. Nobody writes it, whether it has its mark or not.
+            false => drop(folder.write_right(first, &bytes)),
         }
     }
     for (first, end) in &inspection.sealed.unsealed {

@@ -18,8 +18,9 @@ impl QueueRequest {
         for message in messages {
             let Some(id) = message.id.as_deref() else { continue };
             let whole = id_in_space(id, space, || relays(queue));
-            if *whole != *id {
-                Arc::make_mut(message).id = Some(whole);
+            let changed: Option<Box<str>> = (*whole != *id).then(|| Box::from(&*whole));
+            if changed.is_some() {
+                Arc::make_mut(message).id = changed;
             }
         }
         self
@@ -28,7 +29,7 @@ impl QueueRequest {
 
 /// What a message may be called that somebody of this space has called so.
 pub fn ids_in_space(id: &str, space: &IdSpace) -> Vec<Box<str>> {
-    vec![id_in_space(id, space, || false)]
+    vec![Box::from(&*id_in_space(id, space, || false))]
 }
 
 /// The same, or the key that it has on another node: who `relays` means that one first.

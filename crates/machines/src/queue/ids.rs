@@ -12,6 +12,7 @@
 //!
 //! Those that are keys of messages of other nodes take a few bytes each ([`super::key_ids`]). Others are kept as texts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -61,12 +62,14 @@ pub(super) fn reference_id(reference: &str) -> String {
 
 /// The id in records of a sender's `id`. That of a message of another node is its key there, and in no space; only who
 /// relays messages of other nodes may say so.
-pub fn id_in_space(id: &str, space: &IdSpace, relays: impl FnOnce() -> bool) -> Box<str> {
+pub fn id_in_space<'a>(id: &'a str, space: &IdSpace, relays: impl FnOnce() -> bool) -> Cow<'a, str> {
     let is_key = id.parse::<MessageKey>().is_ok() && !is_planted(Bug::KeyOfAnyone);
     match is_key {
         true if relays() => id.into(),
-        true => space.apart(id),
-        false => space.whole(id),
+        true => space.apart(id).into_string().into(),
+        // Nothing is copied for most.
+        false if space.is_empty() => IdSpace::checked(id).into(),
+        false => space.whole(id).into_string().into(),
     }
 }
 
