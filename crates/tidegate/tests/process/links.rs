@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::clock::WallClock;
 use crate::http::Http;
 use crate::services::ok;
 use crate::{SERVICE, Server, Settings, folder, wait_for};
@@ -174,12 +175,15 @@ fn a_message_that_is_refused_keeps_no_other_back() {
     let sections = linked(1, there).replace("name = \"jobs\"\n\n", dead);
     let a = Server::start(&settings(folder.path(), "a", free_address(), sections));
     let mut http = connect(&a);
-    // As long as may be: there it has an id, and is longer.
-    let longest = "x".repeat(256 * 1024);
-    let bodies = ["0", "1", &longest, "2", "3"];
-    let messages: Vec<Value> = bodies.iter().map(|body| json!({ "body": body })).collect();
+    // As long as may be: there it has an id, which is not counted.
+    let longest = format!("{:0>262144}", 2);
+    let mut messages: Vec<Value> = ["0", "1", &longest, "3"].iter().map(|body| json!({ "body": body })).collect();
+    // By the clock of the other server it is over.
+    messages.insert(2, json!({ "body": "9", "expires_in_ms": 3_600_000 }));
     let sent = ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
-    let b = Server::start(&settings(folder.path(), "b", there, "[[queue]]\nname = \"jobs\"\n".to_owned()));
+    let mut of_b = settings(folder.path(), "b", there, "[[queue]]\nname = \"jobs\"\n".to_owned());
+    WallClock::of(&mut of_b).set_ahead(7_200);
+    let b = Server::start(&of_b);
     receive_all(&mut connect(&b), 4, |_| {});
     let key = texts(&sent, "key")[2].to_owned();
     wait_for("the dead letter", || {

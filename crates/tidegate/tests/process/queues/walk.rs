@@ -58,11 +58,11 @@ fn messages_whose_records_have_a_wrong_byte_each_come_all() {
     }
     server.kill();
     let (segment, mut bytes) = files(&settings.data.join("journal/queues-0")).pop_first().expect("it has one");
+    let (last, header) = groups_of(&bytes).pop().expect("it has groups");
     for body in &all[2..] {
         let at = bytes.windows(body.len()).position(|window| window == body.as_bytes()).expect("it was sent");
         bytes[at] ^= 4;
     }
-    let (last, header) = groups_of(&bytes).pop().expect("it has groups");
     bytes.truncate(last + header.total_bytes());
     std::fs::write(&segment, &bytes).expect("there is room");
     let other_settings = super::settings(other_folder.path(), "");
