@@ -176,7 +176,7 @@ fn a_message_that_is_refused_keeps_no_other_back() {
     let a = Server::start(&settings(folder.path(), "a", free_address(), sections));
     let mut http = connect(&a);
     // As long as may be: there it has an id, which is not counted.
-    let longest = format!("{:0>262144}", 2);
+    let longest = "0".repeat(256 * 1024 - 1) + "2";
     let mut messages: Vec<Value> = ["0", "1", &longest, "3"].iter().map(|body| json!({ "body": body })).collect();
     // By the clock of the other server it is over.
     messages.insert(2, json!({ "body": "9", "expires_in_ms": 3_600_000 }));
