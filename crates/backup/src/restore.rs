@@ -96,8 +96,8 @@ pub fn restore(
     let filling = Filling::begin(data, &words)?;
     let put_right = Arc::new(AtomicU64::new(0));
     let count = put_right.clone();
-    let mending = Mending::new(move |_| {
-        count.fetch_add(1, Ordering::Relaxed);
+    let mending = Mending::new(move |byte| {
+        count.fetch_add(u64::from(byte.is_durable), Ordering::Relaxed);
     });
     let logs_here = LocalLogs::new(RealDisk, data, &families(known)).mending(mending);
     let target = Target { store: &store, name: &name, data, now, logs: logs_here };

@@ -1,7 +1,7 @@
 //! What an operator can do about a log whose files are damaged or missing, in words.
 //!
 //! ```text
-//!   a start, if a byte is wrong ─▶ a copy of the file ─▶ a backup, the one that reaches furthest ─▶ without both:
+//!   a copy of the file ─▶ a backup, the one that reaches furthest ─▶ without both:
 //!       damage in the newest segment        cut it, and say --cut
 //!       a log that may forget, unreadable   begin it anew behind its snapshot: --anew
 //!       the ledger, without its beginning   nothing: no balance follows from the rest
@@ -31,11 +31,10 @@ pub fn way_out(data: &Path, family: &Family, log: LogId, wrong: &JournalError) -
         _ => return String::new(),
     };
     format!(
-        ". Damage cannot be accepted as it is. If the server has not been started since, start it: where one byte of a \
-         group is wrong, it writes what had been written. Else put the file right, or restore a backup into a new \
-         directory: tidegate restore --from BACKUPS --data {} --backup NAME. Take the one that reaches furthest: it \
-         need not be the newest, which may have been made of the damaged directory. Compare up to which sequence of \
-         {name} each of them reaches: tidegate backup --verify BACKUPS says so.{without}",
+        ". Damage cannot be accepted as it is. Put the file right, or restore a backup into a new directory: tidegate \
+         restore --from BACKUPS --data {} --backup NAME. Take the one that reaches furthest: it need not be the \
+         newest, which may have been made of the damaged directory. Compare up to which sequence of {name} each of \
+         them reaches: tidegate backup --verify BACKUPS says so.{without}",
         new.display()
     )
 }

@@ -47,6 +47,14 @@ fn name(path: &Path) -> String {
     path.file_name().expect("a file").to_string_lossy().into_owned()
 }
 
+/// A server starts and has all that [`filled`] was told to be done, and an audit agrees.
+fn has_all(settings: &Settings) {
+    let server = Server::start(settings);
+    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
+}
+
 /// Start and audit both refuse, and name the segment and an offset in `offsets`. Afterwards the file is as it was.
 fn is_refused(settings: &Settings, segment: &Path, offsets: std::ops::RangeInclusive<u64>, words: &str) {
     let before = fs::read(segment).expect("it is read");
@@ -176,10 +184,7 @@ fn a_wrong_byte_in_the_last_group_is_no_torn_tail_for_any_command() {
     let mended = tool(&other.data, &["mend-time", "--to", "now", "--reason", "a test", "--yes"]);
     assert!(mended.status.success() && mended.log.contains("and it is written so again"), "{mended}");
     for settings in [&settings, &other] {
-        let server = Server::start(settings);
-        assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
-        assert!(server.terminate().status.success());
-        assert!(audit(&settings.data).status.success());
+        has_all(settings);
     }
 }
 
@@ -203,10 +208,7 @@ fn a_wrong_byte_is_no_obstacle_to_accepting_what_is_lost_elsewhere() {
     assert!(refused.log.contains("accept-loss"), "{refused}");
     let accepted = tool(&settings.data, &["accept-loss", "--reason", "it is gone", "--yes"]);
     assert!(accepted.status.success() && !accepted.log.contains("LOST: ledger"), "{accepted}");
-    let server = Server::start(&settings);
-    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
-    assert!(server.terminate().status.success());
-    assert!(audit(&settings.data).status.success());
+    has_all(&settings);
 }
 
 /// A backup that cannot be taken names the file of the data directory that is damaged or missing, and no other.
