@@ -173,6 +173,11 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
+    /// What was not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     pub fn end(&self, what: &'static str) -> Parsed<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed { what }) }
     }

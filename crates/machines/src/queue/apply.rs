@@ -5,11 +5,13 @@ use std::collections::HashSet;
 
 use tidegate_planted::{Bug, is_planted};
 
+use super::distinct::Distinct;
 use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::ids::{Remembered, reference_id};
 use super::key::NUMBER_END;
-use super::limits::{LEASE_MS_MAX, PLACE_BITS, QUEUES_MAX, STANDING_MAX, TIMERS_PER_RECORD};
+use super::limits::{LEASE_MS_MAX, QUEUES_MAX, STANDING_MAX, TIMERS_PER_RECORD};
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP};
+use super::places::place_of;
 use super::settings::is_queue_name;
 use super::standing::{Standing, StandingSettings};
 use super::state::{Queue, Queues, Started, later};
@@ -153,13 +155,13 @@ impl Queues {
         queue: Option<QueueIndex>,
         allow: impl Fn(&Entry) -> bool,
     ) -> Result<(), Mismatch> {
-        let mut seen = HashSet::with_capacity(messages.len());
+        let mut seen = Distinct::with_capacity(messages.len());
         for touched in messages {
             let entry = self.messages.get(touched.number).ok_or(Mismatch("there is no such message"))?;
             must(queue.is_none_or(|queue| entry.queue == queue), "the message is in another queue")?;
             must(entry.last == touched.before, "the newest record about the message is another one")?;
             must(allow(&entry), "that cannot happen to the message where it is")?;
-            must(messages.len() == 1 || seen.insert(touched.number), "something happens to a message once")?;
+            must(seen.insert(touched.number), "something happens to a message once")?;
         }
         Ok(())
     }
@@ -185,14 +187,14 @@ impl Queues {
                 }
             }
             Event::Leased { queue, until, messages, .. } => {
+                let until = if is_planted(Bug::LeaseEndsAtOnce) { at } else { *until };
                 for touched in messages {
-                    self.touch(touched.number, place);
-                    self.messages.change(touched.number, |entry| {
+                    self.alter(touched.number, |entry| {
+                        entry.last = place.position;
                         entry.attempts += 1;
                         entry.tries = entry.tries.saturating_add(1);
+                        (entry.state, entry.until) = (MessageState::Leased, until);
                     });
-                    let until = if is_planted(Bug::LeaseEndsAtOnce) { at } else { *until };
-                    self.put(touched.number, MessageState::Leased, until);
                 }
                 let (queue, count) = (self.queue_mut(*queue), messages.len() as u64);
                 queue.picks = queue.picks.wrapping_add(count);
@@ -354,7 +356,7 @@ impl Queues {
         queue.totals.sent += count;
         queue.members.insert_run(first, count);
         self.change_owned(index, |owned| owned.messages += count);
-        self.places.entry(place.position.0 >> PLACE_BITS).or_default().insert_run(first, count);
+        self.places.entry(place_of(place.position)).or_default().insert_run(first, count);
     }
 
     /// Takes in a message that was sent.

@@ -127,7 +127,7 @@ fn touched(reader: &mut Reader<'_>) -> Parsed<Touched> {
     Ok(Touched { number, before: RecordPosition(reader.varint("a position")?) })
 }
 
-/// Reads 1 to `most` items; takes no memory for those that are not there.
+/// Reads 1 to `most` items; takes memory for no more than there are bytes.
 fn list<'a, T>(
     reader: &mut Reader<'a>,
     most: usize,
@@ -135,7 +135,11 @@ fn list<'a, T>(
 ) -> Parsed<Vec<T>> {
     let count = reader.varint("a count")?;
     require((1..=most as u64).contains(&count), "a count")?;
-    (0..count).map(|_| item(reader)).collect()
+    let mut items = Vec::with_capacity(reader.rest().len().min(count as usize));
+    for _ in 0..count {
+        items.push(item(reader)?);
+    }
+    Ok(items)
 }
 
 pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {

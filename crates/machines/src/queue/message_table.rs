@@ -10,14 +10,16 @@
 //! What is looked at or changed is opened; so many chunks may be open, and those that nobody has used for longest are
 //! packed. So a message of a long backlog, and one of next year with its timer, take some bytes of memory.
 //!
-//! Why chunks and no hash table: numbers come in order, so neighbours are near each other, and no growth moves a
-//! million of them while callers wait.
+//! Why chunks and no hash table of messages: numbers come in order, so neighbours are near each other, and no growth
+//! moves a million of them while callers wait. Of the open chunks there is one, which is small: what happens to a
+//! message is found there without going through the tree.
 //!
 //! Invariant: which chunks are open changes no answer.
 
 use std::cell::RefCell;
-use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use hashbrown::HashMap;
 
 use super::event::QueueIndex;
 use super::limits::OPEN_CHUNKS_MAX;
@@ -126,14 +128,16 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct MessageTable {
     chunks: BTreeMap<u64, Chunk>,
+    /// Those that are open. The order of chunks is never taken from here.
+    open: HashMap<u64, Box<Open>, foldhash::fast::RandomState>,
     len: u64,
     /// When those of open chunks wake, and their numbers.
     timers: BTreeSet<(TimeMs, u64)>,
     /// When the first of each packed chunk wakes.
     packed_timers: BTreeSet<(TimeMs, u64)>,
-    /// The open chunks, in the order in which they were last looked at to be packed, and which opening it was; and
-    /// some that are gone.
-    open: VecDeque<(u64, u64)>,
+    /// The same, in the order in which they were last looked at to be packed, and which opening it was; and some that
+    /// are gone.
+    by_age: VecDeque<(u64, u64)>,
     openings: u64,
     open_max: usize,
     last_read: RefCell<LastRead>,
@@ -141,7 +145,7 @@ pub(super) struct MessageTable {
 
 #[derive(Debug)]
 enum Chunk {
-    Open(Box<Open>),
+    Open,
     Packed(Packed),
 }
 
@@ -169,10 +173,11 @@ impl Default for MessageTable {
     fn default() -> MessageTable {
         MessageTable {
             chunks: BTreeMap::new(),
+            open: HashMap::default(),
             len: 0,
             timers: BTreeSet::new(),
             packed_timers: BTreeSet::new(),
-            open: VecDeque::new(),
+            by_age: VecDeque::new(),
             openings: 0,
             open_max: OPEN_CHUNKS_MAX,
             last_read: RefCell::new(LastRead { chunk: NO_CHUNK, entries: Box::new(empty()) }),
@@ -196,17 +201,16 @@ impl MessageTable {
 
     pub fn get(&self, number: u64) -> Option<Entry> {
         let (index, place) = place(number);
-        match self.chunks.get(&index)? {
-            Chunk::Open(open) => open.entries[place],
-            Chunk::Packed(packed) => {
-                let mut last_read = self.last_read.borrow_mut();
-                if last_read.chunk != index {
-                    *last_read.entries = packed.entries();
-                    last_read.chunk = index;
-                }
-                last_read.entries[place]
-            }
+        if let Some(open) = self.open.get(&index) {
+            return open.entries[place];
         }
+        let Chunk::Packed(packed) = self.chunks.get(&index)? else { panic!("an open chunk is among the open ones") };
+        let mut last_read = self.last_read.borrow_mut();
+        if last_read.chunk != index {
+            *last_read.entries = packed.entries();
+            last_read.chunk = index;
+        }
+        last_read.entries[place]
     }
 
     /// A message that is there.
@@ -214,32 +218,28 @@ impl MessageTable {
         self.get(number).expect("the message is there")
     }
 
-    /// Changes a message that is there, and when it wakes.
-    pub fn change(&mut self, number: u64, change: impl FnOnce(&mut Entry)) {
+    /// Changes a message that is there, and when it wakes. Returns what it was, and what it is now.
+    pub fn change(&mut self, number: u64, change: impl FnOnce(&mut Entry)) -> (Entry, Entry) {
         let (index, place) = place(number);
-        let open = self.opened(index);
+        let open = self.open_chunk(index);
         open.is_recent = true;
         let entry = open.entries[place].as_mut().expect("the message is there");
-        let before = entry.wake_at();
+        let before = *entry;
         change(entry);
-        let after = entry.wake_at();
-        if before != after {
-            self.stop_timer(number, before);
-            self.start_timer(number, after);
+        let after = *entry;
+        if before.wake_at() != after.wake_at() {
+            self.stop_timer(number, before.wake_at());
+            self.start_timer(number, after.wake_at());
         }
+        (before, after)
     }
 
     pub fn insert(&mut self, number: u64, entry: Entry) {
         let (index, place) = place(number);
-        // Most messages are the newest.
-        let is_known = match self.chunks.last_key_value() {
-            Some((last, _)) if *last <= index => *last == index,
-            _ => self.chunks.contains_key(&index),
-        };
-        if !is_known {
-            self.open(index, 0, empty());
+        if !self.open.contains_key(&index) && !self.chunks.contains_key(&index) {
+            self.add_open(index, 0, empty());
         }
-        let open = self.opened(index);
+        let open = self.open_chunk(index);
         open.is_recent = true;
         let before = open.entries[place].replace(entry);
         assert!(before.is_none(), "message {number} is there already");
@@ -250,10 +250,11 @@ impl MessageTable {
 
     pub fn remove(&mut self, number: u64) -> Entry {
         let (index, place) = place(number);
-        let open = self.opened(index);
+        let open = self.open_chunk(index);
         let entry = open.entries[place].take().expect("the message is there");
         open.used -= 1;
         if open.used == 0 {
+            self.open.remove(&index);
             self.chunks.remove(&index);
         }
         self.len -= 1;
@@ -276,29 +277,36 @@ impl MessageTable {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u64, Entry)> + '_ {
-        self.each_chunk().flat_map(|(index, chunk)| each_entry(index, &chunk).collect::<Vec<_>>())
+        self.each_chunk().flat_map(|(index, entries)| each_entry(index, entries))
     }
 
     /// Those from a number on, in order.
     pub fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let chunks = self.chunks.range(place(number).0..);
-        let all = chunks.flat_map(|(index, chunk)| each_entry(*index, &chunk.entries()).collect::<Vec<_>>());
+        let all = chunks.flat_map(|(index, chunk)| each_entry(*index, self.entries(*index, chunk)));
         all.skip_while(move |(other, _)| *other < number)
     }
 
     /// The messages that wake until some time, and perhaps others.
     pub fn iter_waking(&self, until: TimeMs) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let wakes = move |chunk: &Chunk| match chunk {
-            Chunk::Open(_) => true,
+            Chunk::Open => true,
             Chunk::Packed(packed) => packed.wakes_at() <= until,
         };
         let chunks = self.chunks.iter().filter(move |(_, chunk)| wakes(chunk));
-        chunks.flat_map(|(index, chunk)| each_entry(*index, &chunk.entries()).collect::<Vec<_>>())
+        chunks.flat_map(|(index, chunk)| each_entry(*index, self.entries(*index, chunk)))
     }
 
     /// All chunks, in order.
     pub fn each_chunk(&self) -> impl ExactSizeIterator<Item = (u64, Entries)> + '_ {
-        self.chunks.iter().map(|(index, chunk)| (*index, chunk.entries()))
+        self.chunks.iter().map(|(index, chunk)| (*index, self.entries(*index, chunk)))
+    }
+
+    fn entries(&self, index: u64, chunk: &Chunk) -> Entries {
+        match chunk {
+            Chunk::Open => self.open[&index].entries,
+            Chunk::Packed(packed) => packed.entries(),
+        }
     }
 
     /// When the first message wakes.
@@ -315,7 +323,7 @@ impl MessageTable {
             && due <= at
             && self.timers.first().is_none_or(|first| (due, number_at(index, 0)) < *first)
         {
-            self.opened(index);
+            self.open_chunk(index);
         }
         self.timers.first().filter(|(due, _)| *due <= at).map(|(_, number)| *number)
     }
@@ -333,70 +341,57 @@ impl MessageTable {
     }
 
     /// A chunk that is there, opened if it was packed.
-    fn opened(&mut self, index: u64) -> &mut Open {
-        if let Some(packed) = self.packed(index) {
-            let (used, entries) = (packed.len() as usize, packed.entries());
-            if packed.wakes_at() != NEVER {
-                let was_there = self.packed_timers.remove(&(packed.wakes_at(), index));
-                assert!(was_there, "a packed chunk of which something wakes has a timer");
-            }
-            for (number, entry) in each_entry(index, &entries) {
-                self.start_timer(number, entry.wake_at());
-            }
-            if self.last_read.get_mut().chunk == index {
-                self.last_read.get_mut().chunk = NO_CHUNK;
-            }
-            self.open(index, used, entries);
+    fn open_chunk(&mut self, index: u64) -> &mut Open {
+        if !self.open.contains_key(&index) {
+            self.unpack(index);
         }
-        let is_last = self.chunks.last_key_value().is_some_and(|(last, _)| *last == index);
-        let chunk = match is_last {
-            true => self.chunks.last_entry().map(OccupiedEntry::into_mut),
-            false => self.chunks.get_mut(&index),
-        };
-        match chunk {
-            Some(Chunk::Open(open)) => open,
-            _ => panic!("the message is there"),
-        }
+        self.open.get_mut(&index).expect("it was opened")
     }
 
-    /// A chunk that is packed.
-    fn packed(&self, index: u64) -> Option<&Packed> {
-        let chunk = match self.chunks.last_key_value() {
-            Some((last, chunk)) if *last == index => chunk,
-            _ => self.chunks.get(&index)?,
-        };
-        if let Chunk::Packed(packed) = chunk { Some(packed) } else { None }
+    fn unpack(&mut self, index: u64) {
+        let Some(Chunk::Packed(packed)) = self.chunks.get(&index) else { panic!("the message is there") };
+        let (used, entries, wakes_at) = (packed.len() as usize, packed.entries(), packed.wakes_at());
+        if wakes_at != NEVER {
+            let was_there = self.packed_timers.remove(&(wakes_at, index));
+            assert!(was_there, "a packed chunk of which something wakes has a timer");
+        }
+        for (number, entry) in each_entry(index, entries) {
+            self.start_timer(number, entry.wake_at());
+        }
+        if self.last_read.get_mut().chunk == index {
+            self.last_read.get_mut().chunk = NO_CHUNK;
+        }
+        self.add_open(index, used, entries);
     }
 
     /// Opens a chunk, and packs others if too many are open.
-    fn open(&mut self, index: u64, used: usize, entries: Entries) {
+    fn add_open(&mut self, index: u64, used: usize, entries: Entries) {
         self.openings += 1;
         let opening = self.openings;
-        self.chunks.insert(index, Chunk::Open(Box::new(Open { used, opening, is_recent: true, entries })));
-        self.open.push_back((index, opening));
+        self.chunks.insert(index, Chunk::Open);
+        self.open.insert(index, Box::new(Open { used, opening, is_recent: true, entries }));
+        self.by_age.push_back((index, opening));
         // The one that was opened now is recent, and behind all others: one of them is packed before it.
-        while self.open.len() > self.open_max {
-            let (oldest, opening) = self.open.pop_front().expect("there are some");
-            match self.chunks.get_mut(&oldest) {
-                Some(Chunk::Open(open)) if open.opening != opening => {}
-                Some(Chunk::Open(open)) if open.is_recent => {
+        while self.by_age.len() > self.open_max {
+            let (oldest, opening) = self.by_age.pop_front().expect("there are some");
+            match self.open.get_mut(&oldest) {
+                Some(open) if open.opening != opening => {}
+                Some(open) if open.is_recent => {
                     open.is_recent = false;
-                    self.open.push_back((oldest, opening));
+                    self.by_age.push_back((oldest, opening));
                 }
-                Some(Chunk::Open(_)) => self.pack(oldest),
-                _ => {}
+                Some(_) => self.pack(oldest),
+                None => {}
             }
         }
     }
 
     fn pack(&mut self, index: u64) {
-        let Some(Chunk::Open(open)) = self.chunks.get(&index) else { return };
-        let packed = Packed::of(&open.entries);
-        let wakes: Vec<(TimeMs, u64)> =
-            each_entry(index, &open.entries).filter_map(|(number, entry)| Some((entry.wake_at()?, number))).collect();
-        for (at, number) in wakes {
-            self.stop_timer(number, Some(at));
+        let Some(open) = self.open.remove(&index) else { return };
+        for (number, entry) in each_entry(index, open.entries) {
+            self.stop_timer(number, entry.wake_at());
         }
+        let packed = Packed::of(&open.entries);
         if packed.wakes_at() != NEVER {
             self.packed_timers.insert((packed.wakes_at(), index));
         }
@@ -406,8 +401,8 @@ impl MessageTable {
     /// Packs all chunks: for tests, whose messages would be too few.
     #[cfg(test)]
     pub fn pack_all(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        open.into_iter().for_each(|(index, _)| self.pack(index));
+        let by_age = std::mem::take(&mut self.by_age);
+        by_age.into_iter().for_each(|(index, _)| self.pack(index));
     }
 
     /// Panics if timers, counts and messages do not fit each other.
@@ -415,11 +410,12 @@ impl MessageTable {
         let (mut len, mut timers, mut packed_timers, mut open) = (0, 0, 0, 0);
         for (index, chunk) in &self.chunks {
             match chunk {
-                Chunk::Open(chunk) => {
+                Chunk::Open => {
+                    let chunk = &self.open[index];
                     let used = chunk.entries.iter().flatten().count();
                     (open, len) = (open + 1, len + used as u64);
                     assert!(chunk.used == used && used > 0, "chunk {index} has its messages");
-                    for (number, entry) in each_entry(*index, &chunk.entries) {
+                    for (number, entry) in each_entry(*index, chunk.entries) {
                         let Some(at) = entry.wake_at() else { continue };
                         timers += 1;
                         assert!(self.timers.contains(&(at, number)), "message {number} wakes at {at:?}");
@@ -440,23 +436,15 @@ impl MessageTable {
         assert!(len == self.len, "all messages were counted");
         assert!(timers == self.timers.len(), "there is a timer for what wakes, and no other");
         assert!(packed_timers == self.packed_timers.len(), "there is a timer for a chunk that wakes, and no other");
-        assert!(open <= self.open.len() && self.open.len() <= self.open_max, "no more is open than may be");
-    }
-}
-
-impl Chunk {
-    fn entries(&self) -> Entries {
-        match self {
-            Chunk::Open(open) => open.entries,
-            Chunk::Packed(packed) => packed.entries(),
-        }
+        assert!(open == self.open.len(), "what is open is found");
+        assert!(open <= self.by_age.len() && self.by_age.len() <= self.open_max, "no more is open than may be");
     }
 }
 
 /// The messages of a chunk, with their numbers.
-pub(super) fn each_entry(index: u64, entries: &Entries) -> impl Iterator<Item = (u64, Entry)> + '_ {
-    let numbered = entries.iter().enumerate();
-    numbered.filter_map(move |(place, entry)| Some((number_at(index, place), (*entry)?)))
+fn each_entry(index: u64, entries: Entries) -> impl Iterator<Item = (u64, Entry)> {
+    let numbered = entries.into_iter().enumerate();
+    numbered.filter_map(move |(place, entry)| Some((number_at(index, place), entry?)))
 }
 
 #[cfg(test)]

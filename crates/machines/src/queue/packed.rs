@@ -63,6 +63,11 @@ impl Packed {
     pub fn of(entries: &Entries) -> Packed {
         let mut bytes = Vec::with_capacity(8 * CHUNK);
         put(&mut bytes, entries, true);
+        Packed::written(&bytes, entries)
+    }
+
+    /// A chunk of these entries, from the bytes that [`put`] writes of them, with their groups.
+    pub fn written(bytes: &[u8], entries: &Entries) -> Packed {
         let wakes_at = entries.iter().flatten().filter_map(Entry::wake_at).min().unwrap_or(NEVER);
         let wakes_at = if is_planted(Bug::PackedTimerLost) { NEVER } else { wakes_at };
         Packed { bytes: bytes.into(), wakes_at }

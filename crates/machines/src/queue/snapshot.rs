@@ -16,6 +16,7 @@ use super::limits::{
 };
 use super::message_table::{Entry, MessageState, NEVER, NO_GROUP, number_at};
 use super::packed::{self, CHUNK, Packed};
+use super::places::Places;
 use super::settings::{Settings, is_queue_name, put_option, read_owner};
 use super::standing::{Standing, StandingSettings};
 use super::state::{Queue, Queues, Started};
@@ -169,9 +170,9 @@ impl Queues {
         let mut grouped = Grouped::new();
         state.read_queues(reader, owners, &mut grouped)?;
         require(state.has_owners() == owners, "owners are written if there are any")?;
-        state.read_messages(reader, &mut grouped)?;
+        let finished = state.read_messages(reader, &mut grouped)?;
         require(grouped.is_empty(), "a group has messages that are not there")?;
-        state.read_finished(reader)?;
+        state.read_finished(reader, finished)?;
         reader.end("bytes behind the state")?;
         Ok(state)
     }
@@ -275,32 +276,43 @@ impl Queues {
         Ok(())
     }
 
-    fn read_messages(&mut self, reader: &mut Reader<'_>, grouped: &mut Grouped) -> Parsed<()> {
-        let mut next = 0u64;
+    /// Returns how many of them are gone, and only their trails are left.
+    fn read_messages(&mut self, reader: &mut Reader<'_>, grouped: &mut Grouped) -> Parsed<usize> {
+        let (mut next, mut finished, mut places) = (0u64, 0, Places::default());
         for _ in 0..reader.varint("a count of chunks")? {
             let step = reader.varint("a chunk")?;
             let index = next.checked_add(step).filter(|index| *index <= NUMBER_END / CHUNK as u64);
             let index = index.ok_or(Malformed { what: "a chunk" })?;
+            let bytes = reader.rest();
             let mut entries = packed::read(reader, false)?;
+            let bytes = &bytes[..bytes.len() - reader.rest().len()];
+            let mut has_groups = false;
             let numbered = entries.iter_mut().enumerate();
             for (place, entry) in numbered.filter_map(|(place, entry)| Some((place, entry.as_mut()?))) {
                 let number = number_at(index, place);
                 require(number > 0 && number < self.next, "a message was taken")?;
                 require(self.get_queue(entry.queue).is_some(), "a message's queue is there")?;
-                if !entry.state.is_finished() {
-                    entry.group = self.read_live(number, entry, grouped)?;
+                if entry.state.is_finished() {
+                    finished += 1;
+                    continue;
                 }
+                entry.group = self.read_live(number, entry, grouped)?;
+                has_groups |= entry.group != NO_GROUP;
+                places.insert(number, entry.body);
             }
-            self.messages.push_packed(index, Packed::of(&entries));
+            let packed = if has_groups { Packed::of(&entries) } else { Packed::written(bytes, &entries) };
+            self.messages.push_packed(index, packed);
             next = index + 1;
         }
-        Ok(())
+        self.places = places.into_sets();
+        Ok(finished)
     }
 
     /// Takes in a message that is not gone. Returns its group.
     fn read_live(&mut self, number: u64, entry: &Entry, grouped: &mut Grouped) -> Parsed<u32> {
         let mut group = NO_GROUP;
-        match grouped.remove(&number) {
+        let grouped = if grouped.is_empty() { None } else { grouped.remove(&number) };
+        match grouped {
             Some((queue, slot)) => {
                 require(queue == entry.queue, "a message's group is of its queue")?;
                 group = slot;
@@ -314,7 +326,6 @@ impl Queues {
             }
             None => require(entry.state != MessageState::Held, "who is held is in a group")?,
         }
-        self.enter_place(number, entry.body);
         self.live_bytes += u64::from(entry.bytes);
         self.queue_mut(entry.queue).members.insert(number);
         self.change_owned(entry.queue, |owned| owned.messages += 1);
@@ -322,7 +333,7 @@ impl Queues {
         Ok(group)
     }
 
-    fn read_finished(&mut self, reader: &mut Reader<'_>) -> Parsed<()> {
+    fn read_finished(&mut self, reader: &mut Reader<'_>, finished: usize) -> Parsed<()> {
         let mut listed = std::collections::BTreeSet::new();
         for _ in 0..reader.varint("a count of finished messages")? {
             let (at, number) = (time(reader)?, reader.varint("a number")?);
@@ -331,7 +342,6 @@ impl Queues {
             require(is_finished && in_order && listed.insert(number), "finished messages are listed once")?;
             self.finished.push_back((at, number));
         }
-        let finished = self.messages.iter().filter(|(_, entry)| entry.state.is_finished()).count();
         require(finished == self.finished.len(), "finished messages are listed")
     }
 }

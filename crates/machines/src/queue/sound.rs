@@ -1,14 +1,15 @@
 //! Whether the parts of the state fit each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::MessageState;
 use super::event::QueueIndex;
 use super::key_ids::ChunkName;
-use super::limits::{PLACE_BITS, PRIORITIES};
+use super::limits::PRIORITIES;
 use super::message_table::{NEVER, NO_GROUP};
 use super::number_set::NumberSet;
+use super::places::Places;
 use super::state::{Counts, Queues};
 use crate::TimeMs;
 
@@ -18,36 +19,6 @@ struct Following {
     members: NumberSet,
     ready: [NumberSet; PRIORITIES],
     counts: Counts,
-}
-
-/// The numbers of messages by the part of the log that has their bodies.
-#[derive(Default)]
-struct Places {
-    by_place: BTreeMap<u64, NumberSet>,
-    /// The place of the last one, which is that of most next ones, and its numbers.
-    last: u64,
-    of_last: NumberSet,
-}
-
-impl Places {
-    fn push(&mut self, place: u64, number: u64) {
-        if place != self.last {
-            self.end_last();
-            self.last = place;
-            self.of_last = self.by_place.remove(&place).unwrap_or_default();
-        }
-        self.of_last.insert(number);
-    }
-
-    fn end_last(&mut self) {
-        self.by_place.insert(self.last, std::mem::take(&mut self.of_last));
-    }
-
-    fn into_sets(mut self) -> BTreeMap<u64, NumberSet> {
-        self.end_last();
-        self.by_place.retain(|_, numbers| !numbers.is_empty());
-        self.by_place
-    }
 }
 
 impl Queues {
@@ -73,7 +44,7 @@ impl Queues {
                 continue;
             }
             (live, bytes) = (live + 1, bytes + u64::from(entry.bytes));
-            places.push(entry.body.0 >> PLACE_BITS, number);
+            places.insert(number, entry.body);
             let groups = &self.queue(entry.queue).groups;
             let is_first = entry.group == NO_GROUP || groups.is_first(entry.group, number);
             let Following { members, ready, counts } = &mut following[entry.queue.0 as usize];

@@ -10,10 +10,11 @@ use super::groups::Groups;
 use super::ids::Ids;
 use super::key::MessageKey;
 use super::key_ids::ChunkName;
-use super::limits::{FINISHED_MAX, PLACE_BITS, PRIORITIES};
+use super::limits::{FINISHED_MAX, PRIORITIES};
 use super::message_table::{Entry, MessageState, MessageTable, NO_GROUP};
 use super::number_set::NumberSet;
 use super::owners::{OwnerIndex, Owners};
+use super::places::place_of;
 use super::settings::Settings;
 use super::standing::Standing;
 use crate::{RecordPosition, ShardIndex, TimeMs};
@@ -195,7 +196,9 @@ impl Queues {
 
     /// The key of a message that was taken at `at`.
     pub(super) fn key_of(&self, number: u64, at: TimeMs) -> MessageKey {
-        let started = self.starts.range(..=number).next_back();
+        // Most were taken since the newest one.
+        let newest = self.starts.last_key_value().filter(|(first, _)| **first <= number);
+        let started = newest.or_else(|| self.starts.range(..=number).next_back());
         let Started { node, restart } = started.map_or(Started { node: 0, restart: 0 }, |(_, started)| *started);
         MessageKey::new(at, node, self.shard, restart, number)
     }
@@ -223,8 +226,7 @@ impl Queues {
     }
 
     /// Takes a message out of what is kept by its state.
-    fn leave(&mut self, number: u64) {
-        let entry = self.messages.of(number);
+    fn leave(&mut self, number: u64, entry: &Entry) {
         let queue = self.queue_mut(entry.queue);
         *queue.count_of(entry.state) -= 1;
         if entry.state == MessageState::Ready {
@@ -232,11 +234,16 @@ impl Queues {
         }
     }
 
+    /// Changes a message that is not gone and does not go, and what is kept by its state.
+    pub(super) fn alter(&mut self, number: u64, change: impl FnOnce(&mut Entry)) {
+        let (before, after) = self.messages.change(number, change);
+        self.leave(number, &before);
+        self.enter(number, &after);
+    }
+
     /// Gives a message another state, until some time.
     pub(super) fn put(&mut self, number: u64, state: MessageState, until: TimeMs) {
-        self.leave(number);
-        self.messages.change(number, |entry| (entry.state, entry.until) = (state, until));
-        self.enter(number, &self.messages.of(number));
+        self.alter(number, |entry| (entry.state, entry.until) = (state, until));
     }
 
     /// Lets a message wait for a receiver, or for those before it.
@@ -255,21 +262,22 @@ impl Queues {
     }
 
     /// Takes a message out of its queue: out of what is kept by its state, and of its group, whose next one may then
-    /// be handed out.
-    fn leave_queue(&mut self, number: u64) {
-        self.leave(number);
-        let Entry { queue, group, .. } = self.messages.of(number);
+    /// be handed out. Returns what it was.
+    fn leave_queue(&mut self, number: u64) -> Entry {
+        let entry = self.messages.of(number);
+        self.leave(number, &entry);
+        let Entry { queue, group, .. } = entry;
         let of = self.queue_mut(queue);
         of.members.remove(number);
         let next = if group == NO_GROUP { None } else { of.groups.remove(group, number) };
         self.change_owned(queue, |owned| owned.messages -= 1);
-        if group == NO_GROUP {
-            return;
+        if group != NO_GROUP {
+            self.messages.change(number, |entry| entry.group = NO_GROUP);
         }
-        self.messages.change(number, |entry| entry.group = NO_GROUP);
         if let Some(next) = next.filter(|next| self.messages.of(*next).state == MessageState::Held) {
             self.put(next, MessageState::Ready, TimeMs(0));
         }
+        entry
     }
 
     /// Puts a message into another queue, where it has no ordering key, and is handed out at once. It expires as that
@@ -279,12 +287,12 @@ impl Queues {
         let queue = self.queue_mut(to);
         queue.members.insert(number);
         let expires_at = queue.settings.expiry_ms.map_or(expires_at, |ms| later(at, ms).min(expires_at));
-        self.messages.change(number, |entry| {
+        let (_, entry) = self.messages.change(number, |entry| {
             (entry.queue, entry.state, entry.tries) = (to, MessageState::Ready, 0);
             (entry.until, entry.expires_at) = (TimeMs(0), expires_at);
         });
         self.change_owned(to, |owned| owned.messages += 1);
-        self.enter(number, &self.messages.of(number));
+        self.enter(number, &entry);
     }
 
     /// The ordering key of a message, if it has one in its queue.
@@ -313,8 +321,7 @@ impl Queues {
 
     /// Removes a message. What became of it is remembered, unless that is `None`.
     pub(super) fn finish(&mut self, number: u64, how: Option<MessageState>, at: TimeMs) {
-        self.leave_queue(number);
-        let entry = self.messages.of(number);
+        let entry = self.leave_queue(number);
         self.leave_place(number, entry.body);
         self.live_bytes -= u64::from(entry.bytes);
         match how.filter(|_| self.queue(entry.queue).settings.trail_ms > 0) {
@@ -340,11 +347,11 @@ impl Queues {
     }
 
     pub(super) fn enter_place(&mut self, number: u64, body: RecordPosition) {
-        self.places.entry(body.0 >> PLACE_BITS).or_default().insert(number);
+        self.places.entry(place_of(body)).or_default().insert(number);
     }
 
     pub(super) fn leave_place(&mut self, number: u64, body: RecordPosition) {
-        let place = body.0 >> PLACE_BITS;
+        let place = place_of(body);
         let numbers = self.places.get_mut(&place).expect("every body has its place");
         numbers.remove(number);
         if numbers.is_empty() {

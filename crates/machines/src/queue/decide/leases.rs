@@ -7,6 +7,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::{Decided, answer, append, argument};
 use crate::TimeMs;
 use crate::queue::command::{Bounds, Delivery, Lease, LeaseRefusal, Outcome, Refusal, Rejection};
+use crate::queue::distinct::Distinct;
 use crate::queue::event::{Event, QueueIndex, Touched, Verdict};
 use crate::queue::ids::reference_id;
 use crate::queue::limits::{
@@ -93,7 +94,7 @@ impl Queues {
         mut allow: impl FnMut(u64, &Entry) -> Result<bool, LeaseRefusal>,
     ) -> (Vec<Touched>, Outcome) {
         let mut touched: Vec<Touched> = Vec::with_capacity(leases.len());
-        let mut seen = std::collections::HashSet::with_capacity(leases.len());
+        let mut seen = Distinct::with_capacity(leases.len());
         let mut outcomes = Vec::with_capacity(leases.len());
         for lease in leases {
             let allowed = self
