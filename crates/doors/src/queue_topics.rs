@@ -169,7 +169,7 @@ impl QueueClients {
                 let request = QueueRequest::Call(call);
                 match identity {
                     Some(identity) => self.ask(Asked::Send(ticket), identity.asks_queues(request)),
-                    None => self.ask(Asked::Send(ticket), request.in_space(&IdSpace::default(), |_| false)),
+                    None => self.ask(Asked::Send(ticket), request.in_space(&IdSpace::anonymous(), |_| false)),
                 };
             }
         }

@@ -18,6 +18,9 @@ use crate::ledger::is_printable;
 /// Longest name of a space, in bytes of UTF-8.
 pub const ID_SPACE_BYTES_MAX: usize = 64;
 
+/// The name of the space of all clients that have shown no name.
+const ANONYMOUS: &str = "anonymous clients";
+
 /// Between the name of a space and the client's id.
 const SEPARATOR: char = '\u{1f}';
 
@@ -30,6 +33,11 @@ impl IdSpace {
     pub fn new(name: &str) -> Option<IdSpace> {
         let is_name = name.is_empty() || name.len() <= ID_SPACE_BYTES_MAX && is_printable(name);
         is_name.then(|| IdSpace(name.into()))
+    }
+
+    /// That of clients that have shown no name: what they send keeps nobody else's id from being taken.
+    pub fn anonymous() -> IdSpace {
+        IdSpace(ANONYMOUS.into())
     }
 
     /// Its name.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tidegate_machines::IdSpace;
 use tidegate_machines::queue::{id_in_space, key_elsewhere};
 
-use crate::call::Call;
+use crate::call::{Call, Found};
 use crate::client::QueueRequest;
+use crate::trail::SentAs;
 
 impl QueueRequest {
     /// The same request, the ids of its messages those of `space`. Who `relays` messages of other nodes to the queue of
@@ -24,6 +25,22 @@ impl QueueRequest {
             }
         }
         self
+    }
+}
+
+impl Found {
+    /// Whether its id is of this space; a message without an id is of the common one, and one that came over a link of
+    /// none. `None` if what was sent is forgotten, or cannot be read.
+    pub fn is_of(&self, space: &IdSpace) -> Option<bool> {
+        let id = match (&self.message, &self.trail.sent_as) {
+            (Some(message), _) => message.id.as_deref(),
+            (None, Some(SentAs(id))) => id.as_deref(),
+            (None, None) => return None,
+        };
+        Some(match id {
+            None => space.is_empty(),
+            Some(id) => key_elsewhere(id).is_none() && IdSpace::split(id).0 == space.name(),
+        })
     }
 }
 

@@ -54,6 +54,6 @@ pub use room::QueueRoom;
 pub use routing::{RouteQueues, Routing};
 pub use service::{Note, QueueOptions, QueueService};
 pub use tidegate_machines::queue as machine;
-pub use trail::{Step, StepKind, Trail};
+pub use trail::{SentAs, Step, StepKind, Trail};
 pub use walk::{StoppedShard, id_elsewhere};
 pub use window::{BadWindow, DeliveryWindow, WindowState};

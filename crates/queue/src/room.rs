@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use tidegate_journal::{Family, LogId, LogReader, LogStore, Options, Position};
+use tidegate_journal::{Family, Key, LogId, LogReader, LogStore, Options, Position, Timeline};
 use tidegate_machines::{Machine, ShardIndex, TimeMs, shard_of};
 use tidegate_runtime::damage::Damages;
 use tidegate_runtime::shard_resident::ShardResident;
@@ -47,10 +47,14 @@ impl QueueRoom {
 }
 
 /// A number for a node that the configuration gives none. Two nodes of one number would give some messages the same
-/// keys, and a queue to which links of both send would take the second of them for the first, sent again.
-fn node_of<P: Send + 'static>(site: &Site<P>) -> u16 {
-    let key = site.directory().key().expect("a directory that is served has a key").bytes();
-    let [low, high, ..] = blake3::derive_key("tidegate queues: number of a node, layout 1", key);
+/// keys, and a queue to which links of both send would take the second of them for the first, sent again. A directory
+/// that was restored has the key of the one that was backed up, which may go on: its timeline is another one.
+fn node_of(key: &Key, timeline: Timeline) -> u16 {
+    let material = match timeline {
+        Timeline::FIRST => key.bytes().to_vec(),
+        Timeline(begins) => [&key.bytes()[..], &begins.0].concat(),
+    };
+    let [low, high, ..] = blake3::derive_key("tidegate queues: number of a node, layout 1", &material);
     u16::from_le_bytes([low, high])
 }
 
@@ -61,14 +65,15 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let journal = Options { note_bytes: Options::small(SEGMENT_BYTES).note_bytes, ..sizes() };
-        self.options.node = self.node.unwrap_or_else(|| node_of(site));
+        let (key, node) = (site.directory().key().expect("a directory that is served has a key").clone(), self.node);
         let logs: Vec<_> = site.directory().logs(QUEUES).collect();
         let shards = site.placement().shards(QUEUES).count();
         for log in logs {
             let is_here = |name: &str| shard_of(name, shards) == ShardIndex(log.shard);
             let of_shard = self.declared.iter().filter(|(name, _)| is_here(name));
             let declared: Declared = of_shard.map(|(name, settings)| (name.clone(), settings.clone())).collect();
-            let (options, status, routing) = (self.options, site.status().clone(), self.routing.clone());
+            let (mut options, key) = (self.options, key.clone());
+            let (status, routing) = (site.status().clone(), self.routing.clone());
             let metrics = QueueMetrics::register(site.registry(), log.shard);
             site.recover_member::<QueuesFamily>(log, journal, move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
@@ -79,6 +84,7 @@ impl<P: Carries<QueueMessage>> Room<P> for QueueRoom {
                 if let Some(since) = back.state.keeps_since() {
                     tell_missing(log, Position(since.0), &reader, &damages);
                 }
+                options.node = node.unwrap_or_else(|| node_of(&key, back.report.timelines.current()));
                 let mut service = QueueService::<Ticket>::new(options, &declared);
                 service.tell_damage_to(damages, log);
                 service.keep_for_routes(routing);

@@ -84,7 +84,13 @@ pub struct Trail {
     pub steps: Vec<Step>,
     /// There were more, which are forgotten, or cannot be read.
     pub is_cut: bool,
+    /// Under which id it was sent, if the record that says so was read.
+    pub sent_as: Option<SentAs>,
 }
+
+/// The id of a message as it was sent, with its space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentAs(pub Option<Box<str>>);
 
 /// Where the reading of a trail stands.
 #[derive(Clone, Debug)]
@@ -99,7 +105,7 @@ impl TrailWalk {
     pub fn new(view: &MessageView) -> TrailWalk {
         let expired = view.expires_at.filter(|_| view.state == MessageState::Expired);
         let steps = expired.map(|at| Step { at, kind: StepKind::Expired }).into_iter().collect();
-        TrailWalk { number: view.body.number, next: view.last, trail: Trail { steps, is_cut: false } }
+        TrailWalk { number: view.body.number, next: view.last, trail: Trail { steps, ..Trail::default() } }
     }
 
     /// The number of its message.
@@ -141,7 +147,12 @@ impl TrailWalk {
     }
 
     fn take(&mut self, record: &[u8]) {
-        let step = Queues::decode(record).ok().and_then(|event| step_of(&event, self.number));
+        let event = Queues::decode(record).ok();
+        if let Some(Event::Sent { first, messages, .. }) = &event {
+            let place = self.number.checked_sub(*first).and_then(|place| messages.get(place as usize));
+            self.trail.sent_as = place.map(|sent| SentAs(sent.id.map(Into::into)));
+        }
+        let step = event.as_ref().and_then(|event| step_of(event, self.number));
         let Some((step, before)) = step else {
             self.trail.is_cut = true;
             self.next = RecordPosition::NONE;

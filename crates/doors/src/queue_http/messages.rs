@@ -397,12 +397,21 @@ fn key_of(text: &str) -> Result<MessageKey, Problem> {
     text.parse().map_err(|error: tidegate_queue::machine::NoKey| Problem::new(ARGUMENT_INVALID, error.to_string()))
 }
 
-/// The message that is asked for. Who may do nothing with its queue is told that there is none.
+/// The message that is asked for. Who may not know of it is told that there is none.
 async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, Problem> {
     let Answer::Message(found) = ask(served, caller, Call::Read(read)).await? else {
         unreachable!("a look at a message is answered with it")
     };
-    Some(*found).filter(|found| may_know(caller, &found.view.queue)).ok_or_else(not_found)
+    Some(*found).filter(|found| may_see(caller, found)).ok_or_else(not_found)
+}
+
+/// Whether they may know of a message: who manages its queue, receives from it or relays to it may. Who may only send to
+/// it knows of those of their own id space, as keys can be guessed, and of those that are gone with all they said.
+fn may_see(caller: &Identity, found: &Found) -> bool {
+    let may = |action| caller.rights().may_with_queue(action, &found.view.queue);
+    let is_own = || found.is_of(caller.id_space()).unwrap_or(found.view.state.is_finished());
+    [QueueAction::Receive, QueueAction::Admin, QueueAction::Relay].into_iter().any(may)
+        || may(QueueAction::Send) && is_own()
 }
 
 fn not_found() -> Problem {
@@ -418,8 +427,9 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
 
 /// Where is my message?
 ///
-/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last 1,048,576 of
-/// a shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
+/// Whoever may only send to its queue is told of messages of their own id space; one without an id is of the common
+/// space. What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last
+/// 1,048,576 of a shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
 #[utoipa::path(
     get,
     path = "/v1/messages/{key}",

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::backup::{backup, restored};
 use crate::clock::WallClock;
 use crate::http::Http;
 use crate::services::ok;
@@ -132,6 +133,61 @@ fn messages_of_two_servers_without_numbers_are_not_taken_for_each_other() {
         (queue["waiting"] == 2 * MESSAGES).then_some(())
     });
     first.into_iter().chain([c]).for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// Two servers that send each other what comes from the other one.
+#[test]
+fn messages_that_go_round_in_a_circle_become_dead_letters() {
+    let folder = folder();
+    let addresses = [free_address(), free_address()];
+    let servers = [0, 1].map(|at| {
+        let dead = "name = \"jobs\"\nattempts_max = 5\ndead_letter = \"dead\"\n\n[[queue]]\nname = \"dead\"\n";
+        let sections = linked(at as u16 + 1, addresses[1 - at]).replacen("name = \"jobs\"\n", dead, 1);
+        Server::start(&settings(folder.path(), ["a", "b"][at], addresses[at], sections))
+    });
+    let [a, b] = servers.each_ref().map(connect);
+    let (mut a, mut b) = (a, b);
+    let message = |number: usize| json!({ "body": number.to_string() });
+    let messages: Vec<Value> = (0..20).map(message).collect();
+    ok(a.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
+    wait_for("the second server gives up on them", || {
+        (ok(b.get("/v1/queues/dead"))["waiting"] == messages.len()).then_some(())
+    });
+    let nowhere_else = [a.get("/v1/queues/jobs"), a.get("/v1/queues/dead"), b.get("/v1/queues/jobs")];
+    for figures in nowhere_else.map(ok) {
+        assert_eq!((&figures["waiting"], &figures["leased"]), (&json!(0), &json!(0)), "{figures}");
+    }
+    let received = ok(b.post("/v1/queues/dead/receive", &json!({ "max": 20 })));
+    let trail = ok(b.get(&format!("/v1/messages/{}", texts(&received, "key")[0])));
+    assert!(trail.to_string().contains("it has come back to here"), "{trail}");
+    servers.into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// A server that was restored beside the one that was backed up gives no key that the other one gives.
+#[test]
+fn a_restored_server_is_another_node_than_the_one_that_goes_on() {
+    let folder = folder();
+    let of_first = settings(folder.path(), "a", free_address(), "[[queue]]\nname = \"jobs\"\n".to_owned());
+    let first = Server::start(&of_first);
+    send_all(&mut connect(&first));
+    let backups = folder.path().join("backups");
+    backup(&of_first.data, &backups);
+    let copies = ["b", "c"].map(|name| {
+        let of_copy = settings(folder.path(), name, free_address(), "[[queue]]\nname = \"jobs\"\n".to_owned());
+        restored(&backups, &of_copy.data, &[]);
+        Server::start(&of_copy)
+    });
+    let nodes: BTreeSet<u64> = [&first, &copies[0], &copies[1]]
+        .into_iter()
+        .map(|server| {
+            let mut http = connect(server);
+            let sent = ok(http.post("/v1/queues/jobs/messages", &json!({ "messages": [{ "body": "one more" }] })));
+            let found = ok(http.get(&format!("/v1/messages/{}", texts(&sent, "key")[0])));
+            found["node"].as_u64().expect("a number")
+        })
+        .collect();
+    assert_eq!(nodes.len(), 3, "each has a number of its own: {nodes:?}");
+    [first].into_iter().chain(copies).for_each(|server| assert!(server.terminate().status.success()));
 }
 
 /// A server that is not there costs a backlog, and no attempts of its messages.

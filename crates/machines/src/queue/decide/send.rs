@@ -18,6 +18,10 @@ use crate::queue::settings::Settings;
 use crate::queue::state::{Queues, later};
 use crate::{IdSpace, TimeMs};
 
+/// Why a message is not taken that has come back to its first queue.
+const HAS_COME_ROUND: &str = "its id is the key that this queue gave it: it has come back to here. See where the links \
+                              of the other nodes lead";
+
 impl Queues {
     pub(super) fn send<'a>(&self, name: &str, messages: &'a [Arc<Message>], bounds: Bounds, at: TimeMs) -> Decided<'a> {
         let (index, queue) = self.find(name)?;
@@ -33,7 +37,11 @@ impl Queues {
         let mut receipts = Vec::with_capacity(messages.len());
         let mut ids_here: HashMap<&str, MessageKey> = HashMap::new();
         for (place, message) in messages.iter().enumerate() {
-            check_message(message, bounds, at).map_err(|what| Refusal::MessageInvalid { index: place, what })?;
+            let invalid = |what| Refusal::MessageInvalid { index: place, what };
+            check_message(message, bounds, at).map_err(invalid)?;
+            if self.has_come_round(index, message) {
+                return Err(invalid(HAS_COME_ROUND));
+            }
             let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
             let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
             if let Some(key) = known {
@@ -50,6 +58,14 @@ impl Queues {
         }
         self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at)?;
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
+    }
+
+    /// Whether a message has come back to the queue that gave it its key. If it were taken, the next node, which has
+    /// had it, would answer that it has it, and it would be nowhere. So would it be if this queue answered so.
+    fn has_come_round(&self, index: QueueIndex, message: &Message) -> bool {
+        let key = message.id.as_deref().and_then(key_elsewhere);
+        let entry = key.and_then(|key| self.entry_of(key));
+        entry.is_some_and(|entry| entry.queue == index)
     }
 
     /// Whether a queue may have so many messages and ids more.

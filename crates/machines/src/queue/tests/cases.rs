@@ -366,6 +366,27 @@ fn keys_grow_and_say_where_their_message_is() {
     }
 }
 
+/// Links that lead round in a circle: whoever had it before would take it for what it has already.
+#[test]
+fn a_queue_does_not_take_a_message_under_the_key_that_it_gave_it() {
+    let mut driven = Driven::new();
+    ["jobs", "other"].into_iter().for_each(|name| driven.queue(name, Settings::default()));
+    let key = driven.send("jobs", &[message("a")])[0].key;
+    let back = || [Arc::new(Message { id: Some(key.to_string().into()), ..message("a") })];
+    let refused = |driven: &mut Driven| {
+        let answer = driven.ask(Command::Send { queue: "jobs", messages: &back() });
+        matches!(answer, Outcome::Refused(Refusal::MessageInvalid { index: 0, .. }))
+    };
+    assert!(refused(&mut driven), "while it waits");
+    let leases = driven.receive("jobs", 1);
+    assert!(refused(&mut driven), "while it is under way");
+    driven.acknowledge("jobs", &leases);
+    assert!(refused(&mut driven), "when it is done with");
+    // Another queue of the same node may be on its way.
+    let taken = driven.send("other", &back().map(|message| Message::clone(&message)));
+    assert!(!taken[0].is_duplicate);
+}
+
 #[test]
 fn what_became_of_a_message_is_remembered_for_a_time() {
     let mut driven = Driven::new();

@@ -82,3 +82,39 @@ fn the_same_id_of_several_spaces_and_the_key_of_a_link_are_several_messages() {
     assert_eq!(bodies, ["0", "0", "0", "1", "1", "1", "2"], "each was taken once");
     end(server, &settings);
 }
+
+/// Keys can be guessed, and ids of others, too.
+#[test]
+fn who_may_only_send_knows_of_messages_of_their_own_space() {
+    let folder = folder();
+    let receiver =
+        "\n[[service]]\nname = \"receiver\"\ntoken = \"a-token-that-may-receive\"\ngrants = [\"receive:jobs\"]\n";
+    let settings = Settings { sections: format!("{SERVICES}{receiver}"), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("it is made", || http.get("/v1/queues/jobs").ok().filter(|answer| answer.status == 200));
+    let [mut shop, mut sender, mut link, mut receiver] =
+        ["a-token-of-the-shop", "a-token-that-may-send", "a-token-of-a-link", "a-token-that-may-receive"]
+            .map(|token| over(&server, token));
+    let key_of = |http: &mut Http<TcpStream>, message: Value| text(&send(http, "jobs", &json!([message]))[0]["key"]);
+    let path = |key: &str| format!("/v1/messages/{key}");
+    let of_shop = key_of(&mut shop, json!({"id": "order-17", "body": "a"}));
+    let of_link = key_of(&mut link, json!({"id": NO_KEY, "body": "b"}));
+    let plain = key_of(&mut sender, json!({"body": "c"}));
+    for key in [&of_shop, &of_link] {
+        for answer in [sender.get(&path(key)), sender.delete(&path(key))] {
+            assert_eq!(said(answer), "404 message_not_found", "{key}");
+        }
+        assert_eq!(said(sender.patch(&path(key), &json!({"delay_ms": 60_000}))), "404 message_not_found", "{key}");
+        assert_eq!(ok(receiver.get(&path(key)))["state"], "ready", "{key}");
+    }
+    assert_eq!(said(sender.get("/v1/queues/jobs/ids/order-17?id_space=shop")), "404 message_not_found");
+    assert_eq!(said(shop.get(&path(&plain))), "404 message_not_found", "one without an id is of the common space");
+    assert_eq!(ok(shop.get("/v1/queues/jobs/ids/order-17"))["key"], json!(of_shop));
+    // Each takes back their own, and finds what became of it; of others' they learn nothing then either.
+    assert_eq!(ok(shop.delete(&path(&of_shop)))["state"], "cancelled");
+    assert_eq!(ok(sender.delete(&path(&plain)))["state"], "cancelled");
+    assert_eq!(ok(shop.get(&path(&of_shop)))["state"], "cancelled");
+    assert_eq!(said(sender.get(&path(&of_shop))), "404 message_not_found");
+    end(server, &settings);
+}

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rumqttc::v5::mqttbytes::QoS;
-use rumqttc::v5::mqttbytes::v5::Publish;
+use rumqttc::v5::mqttbytes::v5::{Publish, PublishProperties};
 use rumqttc::v5::{Client, Event, Incoming, MqttOptions};
 
 use super::*;
@@ -32,8 +32,13 @@ struct Mqtt {
 
 impl Mqtt {
     fn join(server: &Server, name: &str, receive_maximum: u16) -> Mqtt {
+        Mqtt::join_as(server, name, receive_maximum, Some(TOKEN))
+    }
+
+    /// With this token, or without a name.
+    fn join_as(server: &Server, name: &str, receive_maximum: u16, token: Option<&str>) -> Mqtt {
         let mut options = MqttOptions::new(name, "127.0.0.1", server.mqtt().port());
-        options.set_credentials("test", TOKEN);
+        token.inspect(|token| _ = options.set_credentials("test", *token));
         options.set_manual_acks(true);
         options.set_receive_maximum(Some(receive_maximum));
         options.set_keep_alive(Duration::from_secs(60));
@@ -194,5 +199,29 @@ fn a_queue_that_is_deleted_and_made_again_is_received_from() {
     assert_eq!(body(&got[0]), "a");
     receiver.client.ack(&got[0]).expect("the client lives");
     wait_for("it is done", || (counts(&mut http, "jobs") == [0, 0, 0]).then_some(()));
+    end(server, &settings);
+}
+
+/// Where a rule lets them send at all.
+#[test]
+fn nobody_without_a_name_takes_an_id_of_a_service() {
+    let folder = folder();
+    let sections = "[listener.mqtt]\nanonymous = true\n\n[[queue]]\nname = \"jobs\"\n\n[[acl]]\neffect = \"permit\"\n\
+                    role = \"anonymous\"\naction = \"publish\"\ntopics = [\"$queue-in/jobs\"]\n";
+    let settings = Settings { mqtt: true, sections: sections.into(), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("it is made", || http.get("/v1/queues/jobs").ok().filter(|answer| answer.status == 200));
+    let nobody = Mqtt::join_as(&server, "nobody", 10, None);
+    for _ in 0..2 {
+        let user_properties = vec![("id".to_owned(), "order-17".to_owned())];
+        let properties = PublishProperties { user_properties, ..PublishProperties::default() };
+        let (topic, qos) = ("$queue-in/jobs", QoS::AtLeastOnce);
+        nobody.client.publish_with_properties(topic, qos, false, "theirs", properties).expect("the client lives");
+        assert!(matches!(nobody.next(), Told::Acknowledged), "it is taken, or was before");
+    }
+    let sent = send(&mut http, "jobs", &json!([{"id": "order-17", "body": "ours"}]));
+    assert_eq!(sent[0]["duplicate"], false, "{sent:?}");
+    assert_eq!(bodies(&receive(&mut http, "jobs", 10, 0)), ["theirs", "ours"]);
     end(server, &settings);
 }
