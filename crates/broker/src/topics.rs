@@ -24,6 +24,9 @@ impl ShardFamily for TopicsFamily {
     const SNAPSHOTS_KEPT: usize = 2;
     /// A snapshot is written once for eight times its bytes of log, and a start replays less than a second's worth.
     const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 8 };
+    const WHEN_LOST: &'static str = "retained messages, sessions and subscriptions are as they were before: messages \
+                                     for sessions that came since are gone, and those that were acknowledged since \
+                                     come again";
 }
 
 /// The sizes of a log of topics.

@@ -299,7 +299,7 @@ where
         // Notices wait for nobody but the disk, and count whether their client is there or not.
     }
 
-    fn take_answers(&mut self, _is_gone: &mut dyn FnMut(u64) -> bool) -> Answers {
+    fn take_answers(&mut self, _client_of: &mut dyn FnMut(u64) -> Option<Identity>) -> Answers {
         self.take_replies();
         std::mem::take(&mut self.answers)
     }

@@ -137,13 +137,15 @@ impl FrameRoom for QueueFrames {
     fn waits(request: &CallerRequest) -> Option<Waits<QueueClient>> {
         // Who does not wait gets what there is: it may have closed its side because it has sent all its requests.
         let QueueRequest::Receive(Receive { queue, wait_ms: 1.., .. }) = &request.request else { return None };
-        let (caller, queue) = (request.caller, queue.clone());
+        let (caller, queue, of_queue) = (request.caller, queue.clone(), queue.clone());
+        let may_still = move |client: &Identity| Ok(check_right(client, QueueAction::Receive, &of_queue)?);
         let give_back = move |reply: &QueueReply| {
             let Ok(Answer::Received(received)) = reply else { return None };
             let call = tidegate_queue::give_back(queue.clone(), received)?;
             Some(CallerRequest { caller, request: QueueRequest::Call(call) })
         };
-        Some(Waits { answer: encode(received_frame(&[])), give_back: Box::new(give_back) })
+        let (answer, may_still) = (encode(received_frame(&[])), Box::new(may_still));
+        Some(Waits { answer, may_still, give_back: Box::new(give_back) })
     }
 
     fn reply(&self, reply: QueueReply) -> Result<Vec<u8>, Refused> {

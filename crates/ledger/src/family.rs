@@ -17,4 +17,6 @@ impl ShardFamily for LedgerFamily {
     const SNAPSHOTS_KEPT: usize = 3;
     /// About four million transfers: a restart that replays them takes less than a second.
     const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 512 << 20, ratio: 4 };
+    const WHEN_LOST: &'static str = "accounts have the balances from before: whoever was told that a transfer is done \
+                                     was told wrong";
 }

@@ -27,6 +27,9 @@ impl ShardFamily for CampaignsFamily {
     const SNAPSHOTS_KEPT: usize = 2;
     /// A snapshot is written once for four times its bytes of log.
     const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 4 };
+    const WHEN_LOST: &'static str = "campaigns have spent what they had before: what they have won since is paid \
+                                     by nobody, and their budgets are spent that much more. See to the budgets before \
+                                     bids come; what the ledger holds for leases since stays held until they end";
 }
 
 /// How calls are served: each is one command.

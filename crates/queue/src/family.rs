@@ -19,4 +19,6 @@ impl ShardFamily for QueuesFamily {
     const SNAPSHOTS_KEPT: usize = 2;
     /// A snapshot has some thirty bytes of each message, and is written once for four times its bytes of log.
     const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 4 };
+    const WHEN_LOST: &'static str = "messages that were sent since are gone, and those that were acknowledged \
+                                     since are handed out again";
 }

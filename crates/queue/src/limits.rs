@@ -14,17 +14,17 @@ config! {
              refused";
         node: Optional<Count<u16>> = NoDefault, .., restart,
             "number of this node, 0 to 65535, which is part of the keys of messages; without it, one that follows from \
-             the KEY of data.dir. Nodes whose links send to one queue need different ones";
+             the KEY of data.dir, and from its last restore. Nodes whose links send to one queue need different ones";
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
-            "of these, messages of one queue; without it, three quarters of queues.messages_max";
+            "of these, messages of one queue; without it, half of queues.messages_max";
         messages_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of all queues that one user or service has made; without it, three quarters of \
              queues.messages_max";
         ids_max: Count<u64> = 1_000_000, 0..=1_000_000_000, restart,
             "ids of messages that one shard remembers; of those that links send, 32 count as one";
         ids_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
-            "of these, ids of one queue; without it, three quarters of queues.ids_max";
+            "of these, ids of one queue; without it, half of queues.ids_max";
         ids_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, ids of all queues that one user or service has made; without it, three quarters of \
              queues.ids_max";
@@ -104,7 +104,7 @@ pub const AHEAD_SAID_MS_MIN: u64 = 60_000;
 /// Rows of a page of queues or messages.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Those of a page that shows what happened to each: its steps stand in many records.
-pub const PAGE_TRAILS_MAX: usize = 100;
+pub const PAGE_TRAILS_MAX: usize = 20;
 /// Messages that are looked at for a page; others wait meanwhile.
 pub const PAGE_LOOKED_AT_MAX: usize = 10_000;
 /// Bytes of the bodies of one page or one delivery, about.

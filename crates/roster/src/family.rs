@@ -20,6 +20,8 @@ impl ShardFamily for RosterFamily {
     const SNAPSHOTS_KEPT: usize = 2;
     /// A snapshot is written once for four times its bytes of log.
     const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 4 };
+    const WHEN_LOST: &'static str = "users and services are as they were before: tokens and passwords that were taken \
+                                     away since are good again. Look through them before clients come";
 }
 
 /// How calls are served: each is one command. `T` is what their owner knows one by.

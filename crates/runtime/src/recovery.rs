@@ -19,7 +19,9 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, Testimony, Witness};
 use tidegate_journal::{JournalError, LocalLog, LocalLogs, LogId, LogStore, Options};
-use tidegate_shard::{Claim, Derived, OpenError, OpenShard, Replayed, ShardFamily, Snapshots, loss};
+use tidegate_shard::{
+    Claim, Derived, FoldError, OpenError, OpenShard, ReplayError, Replayed, ShardFamily, Snapshots, loss,
+};
 
 use crate::disk_room::WatchedRoom;
 use crate::log_checks::LogCheck;
@@ -180,11 +182,14 @@ impl<F: ShardFamily> Recovery<F> {
                 anyhow!("{self}: {loss}; or, to go on without them for ever, run `{}`", self.accept_loss())
             }
             OpenError::Journal(JournalError::Damaged { .. } | JournalError::Io { .. })
-            | OpenError::NoSnapshot { .. } => {
-                anyhow!("{self}: {error}. What can be done: `{}` says so, and changes nothing", self.accept_loss())
-            }
+            | OpenError::NoSnapshot { .. } => self.refusal_of(error),
             other => anyhow!("{self}: {other}"),
         }
+    }
+
+    /// Of what an operator can do about.
+    fn refusal_of(&self, error: &impl fmt::Display) -> anyhow::Error {
+        anyhow!("{self}: {error}. What can be done: `{}` says so, and changes nothing", self.accept_loss())
     }
 
     /// Replays what is behind the newest snapshot that can be used, and says what was done.
@@ -197,7 +202,10 @@ impl<F: ShardFamily> Recovery<F> {
         let sequence = open.recovered().end.sequence.0;
         let open = open.verifying_ahead();
         let back = open.replay(self.shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed));
-        let back = back.map_err(|error| anyhow!("{self}: {error}"))?;
+        let back = back.map_err(|error| match &error {
+            ReplayError::Fold(FoldError::Journal(JournalError::Damaged { .. })) => self.refusal_of(&error),
+            other => anyhow!("{self}: {other}"),
+        })?;
         progress.done.store(sequence, Ordering::Relaxed);
         let (family, shard, report) = (self.family(), self.shard(), &back.report);
         for snapshot in &report.snapshots_passed_over {

@@ -34,6 +34,8 @@ pub trait ShardFamily: 'static {
     const SNAPSHOTS_KEPT: usize;
     /// When another snapshot is worth its cost.
     const COMPACTION: CompactionRule;
+    /// What it means when records at the end of a log are lost, for an operator who is to accept that.
+    const WHEN_LOST: &'static str = "what they say has not happened";
 }
 
 /// How the calls of one family are served. Static: a shard is compiled for its service.

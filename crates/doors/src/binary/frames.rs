@@ -64,10 +64,15 @@ pub struct RoomCost {
 /// Which request gives back what a reply has; `None` if it has nothing.
 pub type GiveBack<C> = Box<dyn Fn(&<C as Client>::Reply) -> Option<<C as Client>::Request> + Send>;
 
+/// Whether a client may still have what it has waited for, as the configuration is now; or why not.
+pub type MayStill = Box<dyn Fn(&Identity) -> Result<(), Refused> + Send>;
+
 /// A request that is given up when its client ends.
 pub struct Waits<C: Client> {
     /// What it is answered with then: a client that has only closed its own side reads it.
     pub answer: Vec<u8>,
+    /// A reload may have taken the right away meanwhile.
+    pub may_still: MayStill,
     /// What is asked so that nothing is lost of a reply that came in that moment.
     pub give_back: GiveBack<C>,
 }
@@ -112,8 +117,8 @@ pub trait Frames<P>: Send {
     /// The clients of these requests have ended: those that may wait are answered now, and nothing comes of them.
     fn give_up(&mut self, is_of_ended: &dyn Fn(u64) -> bool);
 
-    /// The answers that have come. `is_gone` says whether the client of a request has ended unnoticed so far.
-    fn take_answers(&mut self, is_gone: &mut dyn FnMut(u64) -> bool) -> Answers;
+    /// The answers that have come. `client_of` says who has made a request; `None` if they have ended unnoticed so far.
+    fn take_answers(&mut self, client_of: &mut dyn FnMut(u64) -> Option<Identity>) -> Answers;
 
     /// Sends what the room asks its shards.
     fn send(&mut self, context: &mut Context<'_, P>);
@@ -196,7 +201,7 @@ where
         }
     }
 
-    fn take_answers(&mut self, is_gone: &mut dyn FnMut(u64) -> bool) -> Answers {
+    fn take_answers(&mut self, client_of: &mut dyn FnMut(u64) -> Option<Identity>) -> Answers {
         let mut answers = std::mem::take(&mut self.given_up);
         let mut replies = std::mem::take(&mut self.replies);
         replies.append(&mut self.asker.take_replies());
@@ -204,15 +209,23 @@ where
         // such frame.
         for (number, reply) in replies {
             let Asked { token: Some(token), waits } = self.asked.remove(number as usize) else { continue };
-            let Some(waits) = waits.filter(|_| is_gone(token)) else {
+            let Some(waits) = waits else {
                 answers.push((token, self.room.reply(reply)));
                 continue;
+            };
+            let answer = match client_of(token).map(|client| (waits.may_still)(&client)) {
+                Some(Ok(())) => {
+                    answers.push((token, self.room.reply(reply)));
+                    continue;
+                }
+                Some(Err(refused)) => Err(refused),
+                None => Ok(waits.answer),
             };
             if let Some(request) = (waits.give_back)(&reply) {
                 let number = self.asked.insert(Asked { token: None, waits: None });
                 self.asker.start(number as u64, request);
             }
-            answers.push((token, Ok(waits.answer)));
+            answers.push((token, answer));
         }
         answers
     }

@@ -69,7 +69,7 @@ pub(super) struct RangeQuery {
     limit: Option<u64>,
     /// `true` for those that are gone, too, as long as their trails are kept (`trail_ms` of the queue).
     gone: Option<bool>,
-    /// `true` for what happened to each, too. A page has at most 100 messages then.
+    /// `true` for what happened to each, too. A page has at most 20 messages then.
     trail: Option<bool>,
 }
 

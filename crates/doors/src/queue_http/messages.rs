@@ -405,8 +405,8 @@ async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, P
     Some(*found).filter(|found| may_see(caller, found)).ok_or_else(not_found)
 }
 
-/// Whether they may know of a message: who manages its queue, receives from it or relays to it may. Who may only send to
-/// it knows of those of their own id space, as keys can be guessed, and of those that are gone with all they said.
+/// Whether they may know of a message: who manages its queue, receives from it or relays to it may. Who may only send
+/// to it knows of those of their own id space, as keys can be guessed, and of those that are gone with all they said.
 fn may_see(caller: &Identity, found: &Found) -> bool {
     let may = |action| caller.rights().may_with_queue(action, &found.view.queue);
     let is_own = || found.is_of(caller.id_space()).unwrap_or(found.view.state.is_finished());

@@ -87,7 +87,9 @@ async fn is_of_another(asked: &Asked<'_>, queue: &str, lease: Lease) -> Done<boo
     };
     let view = &found.view;
     let is_this = view.state == MessageState::Leased && view.attempts == lease.attempt;
-    Ok(is_this && *view.queue != *queue)
+    // Of queues that they may not receive from they learn nothing.
+    let may_know = asked.caller.rights().may_with_queue(QueueAction::Receive, &view.queue);
+    Ok(is_this && *view.queue != *queue && may_know)
 }
 
 fn changed(outcome: Result<(), LeaseRefusal>) -> Done<()> {

@@ -476,17 +476,16 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Bounds of all queues, of which one queue, and one owner with all its queues, may have three quarters: others go
-    /// on when it is full.
+    /// Bounds of all queues, of which one queue may have half, and one owner with all its queues three quarters: others
+    /// go on when it is full, also those of the same owner.
     pub const fn new(messages_max: u64, ids_max: u64) -> Bounds {
-        let (messages, ids) = (messages_max - messages_max / 4, ids_max - ids_max / 4);
         Bounds {
             messages_max,
-            messages_of_queue_max: messages,
-            messages_of_owner_max: messages,
+            messages_of_queue_max: messages_max - messages_max / 2,
+            messages_of_owner_max: messages_max - messages_max / 4,
             ids_max,
-            ids_of_queue_max: ids,
-            ids_of_owner_max: ids,
+            ids_of_queue_max: ids_max - ids_max / 2,
+            ids_of_owner_max: ids_max - ids_max / 4,
             ahead_ms: 0,
         }
     }

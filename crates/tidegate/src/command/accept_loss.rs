@@ -35,7 +35,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::witness::{Reading, WITNESSED, Witness, check_folder};
-use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Retention};
+use tidegate_journal::{Family, JournalError, LocalLogs, LogId, Options, Position, Retention};
 use tidegate_ledger::accepted_loss::{PeerLosses, Writing, settle, strangers, words};
 use tidegate_ledger::claims::{LostClaim, used_twice};
 use tidegate_ledger::histories::compare_credits;
@@ -53,7 +53,7 @@ use lost_log::accept;
 
 use super::audit::snapshots;
 use super::reason::check_reason;
-use super::way_out::{name_of, way_out, way_to_a_missing_end};
+use super::way_out::{name_of, way_out, way_without_a_copy};
 use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
@@ -149,6 +149,7 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     for lost in &lost {
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
         lost.proofs.iter().for_each(|proof| say(format_args!("LOST: {name} shard {}: {proof}", lost.log.shard)));
+        say(format_args!("LOST: {name} shard {}: that is, {}", lost.log.shard, lost.means));
     }
     for (shard, loss) in &ledger.between.booked {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
@@ -253,10 +254,11 @@ fn loss_of<F: ShardFamily>(asked: &Asked<'_>, logs: &LocalLogs<RealDisk>, log: L
     let name = name_of(&F::FAMILY, log);
     match wrong_with(&error) {
         Some(JournalError::Damaged { segment, offset, what, lost }) if asked.anew.contains(&name) => {
-            if let Some(cut) = way_to_a_missing_end(Path::new(segment), *offset) {
-                bail!("--anew {name}: more of this log can be kept.{cut}");
+            let (stand, claims) = remains(&snapshots, &claims)?;
+            if let Some(way) = way_without_a_copy(Path::new(segment), *offset, (log, stand.cursor.position)) {
+                bail!("--anew {name}: more of this log can be kept.{way}");
             }
-            Ok(LostLog::anew(log, remains(&snapshots, &claims)?, format!("{segment}: {what}; lost: {lost}")))
+            Ok(LostLog::anew::<F>(log, (stand, claims), &format!("{segment}: {what}; lost: {lost}")))
         }
         _ => Err(refusal::<F>(asked.data, log, &error)),
     }
@@ -394,7 +396,8 @@ fn recorded<F: ShardFamily>(data: &Path, folder: Option<&Path>, log: LogId) -> R
 
 /// Why a log cannot be opened, and what can be done.
 fn refusal<F: ShardFamily>(data: &Path, log: LogId, error: &OpenError) -> anyhow::Error {
-    let way_out = wrong_with(error).map_or_else(String::new, |wrong| way_out(data, &F::FAMILY, log, wrong));
+    let newest = remains(&snapshots::<F>(data, log), &[]).map_or(Position(0), |(stand, _)| stand.cursor.position);
+    let way_out = wrong_with(error).map_or_else(String::new, |wrong| way_out(data, &F::FAMILY, (log, newest), wrong));
     anyhow!("{} shard {}: {error}{way_out}", F::FAMILY.name, log.shard)
 }
 

@@ -11,6 +11,7 @@ use tidegate_journal::{Family, JournalError, LocalLogs};
 use tidegate_runtime::threads::now_ms;
 
 use super::accept_loss::{proven, proven_between};
+use super::way_out::copy_in_a_backup;
 use super::wrong_bytes::WrongBytes;
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say, with_bytes_bar};
@@ -22,9 +23,12 @@ pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extensi
     let now = Moment(now_ms().0);
     let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress));
     let taken = taken.map_err(|error| match error {
-        BackupError::Journal(damaged @ JournalError::Damaged { .. }) => anyhow!(
-            "{damaged}. Earlier backups are as they were. What can be done: `tidegate accept-loss --data {} --reason \
-             TEXT` says so when no server uses the directory, and changes nothing",
+        BackupError::Journal(ref damaged @ JournalError::Damaged { ref segment, .. }) => anyhow!(
+            "{damaged}. Earlier backups are as they were, and backups into a directory that has this segment go on. \
+             Put the file right{}. Without a copy, a server goes on beside the damage, if it starts: who needs what is \
+             damaged is refused, and this directory as it is can only be copied whole. What a start would say: \
+             `tidegate accept-loss --data {} --reason TEXT`, when no server uses the directory; it changes nothing",
+            copy_in_a_backup(Path::new(segment)),
             data.display()
         ),
         other => other.into(),
@@ -100,6 +104,9 @@ pub fn run_verify<P>(from: &Path, extensions: &[&dyn Extension<P>]) -> Result<Ex
         return Ok(ExitCode::from(2));
     }
     let (backups, bytes) = (verified.backups.len(), indicatif::HumanBytes(verified.bytes));
+    if backups == 0 {
+        bail!("{} has no backup that is complete", from.display());
+    }
     say(format_args!("{backups} backup(s), {bytes}: all are what was copied, and can be restored"));
     Ok(ExitCode::SUCCESS)
 }

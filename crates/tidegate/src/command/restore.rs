@@ -55,5 +55,10 @@ pub fn run<P>(
     let data = data.display();
     say(format_args!("{data} is backup {} of {}, on a timeline of its own", restored.backup, restored.taken_at));
     say(format_args!("check it with: tidegate audit --data {data}"));
+    say(format_args!(
+        "if the server that was backed up goes on beside this one: what is queued is in both, so both send it on; and \
+         a queues.node that the configuration names must be another one here, or queues to which both have links take \
+         messages of the one for those of the other"
+    ));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,10 @@
 //! What an operator can do about a log whose files are damaged or missing, in words.
 //!
 //! ```text
-//!   a copy of the file ─▶ a backup, the one that reaches furthest ─▶ without both:
+//!   a wrong name ─▶ the right one, or away with it
+//!   a copy of the file, also from a backup ─▶ a backup, the one that reaches furthest ─▶ without both:
 //!       damage in the newest segment        cut it, and say --cut
+//!       damage before the newest snapshot   go on without that file and those before it
 //!       a log that may forget, unreadable   begin it anew behind its snapshot: --anew
 //!       the ledger, without its beginning   nothing: no balance follows from the rest
 //! ```
@@ -11,36 +13,119 @@
 //! log.
 
 use std::fs;
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
-use tidegate_journal::{Family, JournalError, LogId, Retention};
+use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, parse_segment_name, segment_name};
+use tidegate_journal::{Family, JournalError, LogId, Position, Retention};
 
 /// What the folder of a log is called.
 pub fn name_of(family: &Family, log: LogId) -> String {
     format!("{}-{}", family.name, log.shard)
 }
 
-/// What to do about what is `wrong` with a log of the data directory `data`: damage, which nobody can accept as it is,
-/// because records behind it may still be read, and who was told of them could be told so.
-pub fn way_out(data: &Path, family: &Family, log: LogId, wrong: &JournalError) -> String {
+/// What to do about what is `wrong` with a log of the data directory `data`, whose newest snapshot stands at a place:
+/// damage, which nobody can accept as it is, because records behind it may still be read, and who was told of them
+/// could be told so.
+pub fn way_out(data: &Path, family: &Family, (log, newest): (LogId, Position), wrong: &JournalError) -> String {
     let (name, new) = (name_of(family, log), data.with_extension("new"));
-    let without = match wrong {
-        JournalError::Damaged { segment, offset, .. } => without_a_backup(family, &name, Path::new(segment), *offset),
-        JournalError::Io { .. } => String::new(),
+    let (copy, without) = match wrong {
+        JournalError::Damaged { segment, offset, .. } => {
+            let segment = Path::new(segment);
+            if let Some(way) = way_of_a_wrong_name(segment, log) {
+                return format!(".{way}");
+            }
+            (copy_in_a_backup(segment), without_a_backup(family, &name, (segment, *offset), (log, newest)))
+        }
+        JournalError::Io { .. } => Default::default(),
         _ => return String::new(),
     };
     format!(
-        ". Damage cannot be accepted as it is. Put the file right, or restore a backup into a new directory: tidegate \
-         restore --from BACKUPS --data {} --backup NAME. Take the one that reaches furthest: it need not be the \
-         newest, which may have been made of the damaged directory. Compare up to which sequence of {name} each of \
+        ". Damage cannot be accepted as it is. Put the file right{copy}. Or restore a backup into a new directory: \
+         tidegate restore --from BACKUPS --data {} --backup NAME. Take the one that reaches furthest: it need not be \
+         the newest, which may have been made of the damaged directory. Compare up to which sequence of {name} each of \
          them reaches: tidegate backup --verify BACKUPS says so.{without}",
         new.display()
     )
 }
 
-fn without_a_backup(family: &Family, name: &str, segment: &Path, offset: u64) -> String {
-    if let Some(way) = way_to_a_missing_end(segment, offset) {
+/// Where the bytes of a segment may still be.
+pub fn copy_in_a_backup(segment: &Path) -> String {
+    let [Some(file), Some(log)] = [segment.file_name(), segment.parent().and_then(Path::file_name)] else {
+        return String::new();
+    };
+    let copy = Path::new("BACKUPS/journal").join(log).join(file);
+    format!(
+        ": a backup that was taken when this segment was complete has it as {}, and what is copied from there loses \
+         nothing (keep the damaged file elsewhere)",
+        copy.display()
+    )
+}
+
+/// What to do with a file whose header says that it is another segment than its name does.
+fn way_of_a_wrong_name(segment: &Path, log: LogId) -> Option<String> {
+    let named = parse_segment_name(&segment.file_name()?.to_string_lossy())?;
+    let mut page = [0; SEGMENT_HEADER_BYTES];
+    fs::File::open(segment).and_then(|mut file| file.read_exact(&mut page)).ok()?;
+    let header = SegmentHeader::decode(&page).ok().filter(|header| header.log == log)?;
+    let right = segment.with_file_name(segment_name(header.first.position));
+    let (name, right_name) = (segment.display(), right.display());
+    match (header.first.position == named, right.exists()) {
+        (true, _) => None,
+        (false, true) => Some(format!(
+            " By its header, {name} is a copy of {right_name}, under a wrong name. Move it to another folder and start \
+             the server: nothing is lost by that, and nothing else is to be done"
+        )),
+        (false, false) => Some(format!(
+            " By its header, {name} has a wrong name: rename it (mv {name} {right_name}) and start the server. Nothing \
+             is lost by that"
+        )),
+    }
+}
+
+/// How to keep more of a log than its newest snapshot, which stands at a place, without a copy of what is damaged.
+pub fn way_without_a_copy(segment: &Path, offset: u64, (log, newest): (LogId, Position)) -> Option<String> {
+    way_of_a_wrong_name(segment, log)
+        .or_else(|| way_to_a_missing_end(segment, offset))
+        .or_else(|| way_behind_the_damage(segment, newest))
+}
+
+/// How to go on with the segments behind a damaged or missing one, if the newest snapshot has all that was before them.
+fn way_behind_the_damage(segment: &Path, newest: Position) -> Option<String> {
+    let first = parse_segment_name(&segment.file_name()?.to_string_lossy())?;
+    let segments = segments_beside(segment)?;
+    let next = segments.iter().map(|(position, _)| *position).filter(|position| *position > first).min()?;
+    let before = segments.iter().filter(|(position, _)| *position < next);
+    let before: Vec<String> = before.map(|(_, path)| path.display().to_string()).collect();
+    (next <= newest && !before.is_empty()).then(|| {
+        format!(
+            " Without a copy: the newest snapshot of this log stands behind the damage, so the log can go on without \
+             this file and those before it. Move them to another folder, and keep them: {}. Then start the server. No \
+             record is lost by that but what is older than the snapshot; of messages that wait and whose bodies are in \
+             those files, none can be delivered, and the server says so",
+            before.join(" ")
+        )
+    })
+}
+
+/// The segments of a log, with the one that is asked about if it is there.
+fn segments_beside(segment: &Path) -> Option<Vec<(Position, PathBuf)>> {
+    let position = |path: &Path| parse_segment_name(&path.file_name()?.to_string_lossy());
+    let entries = fs::read_dir(segment.parent()?).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut segments: Vec<_> = paths.filter_map(|path| Some((position(&path)?, path))).collect();
+    segments.sort();
+    Some(segments)
+}
+
+fn without_a_backup(
+    family: &Family,
+    name: &str,
+    (segment, offset): (&Path, u64),
+    (log, newest): (LogId, Position),
+) -> String {
+    let newest = if family.retention == Retention::SinceSnapshot { newest } else { Position(0) };
+    if let Some(way) = way_without_a_copy(segment, offset, (log, newest)) {
         return way;
     }
     match family.retention {
@@ -57,12 +142,9 @@ fn without_a_backup(family: &Family, name: &str, segment: &Path, offset: u64) ->
 
 /// How to make a missing end of what is damaged in the newest segment; `None` in any other, where all that is behind it
 /// would be lost as well, and where there is nothing before it.
-pub fn way_to_a_missing_end(segment: &Path, offset: u64) -> Option<String> {
-    let position = |path: &Path| parse_segment_name(&path.file_name()?.to_string_lossy());
-    let first = position(segment)?;
-    let entries = fs::read_dir(segment.parent()?).ok()?;
-    let others = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path != segment);
-    let before = others.filter_map(|path| Some((position(&path)?, path))).max();
+fn way_to_a_missing_end(segment: &Path, offset: u64) -> Option<String> {
+    let first = parse_segment_name(&segment.file_name()?.to_string_lossy())?;
+    let before = segments_beside(segment)?.into_iter().filter(|(_, path)| path != segment).max();
     if before.as_ref().is_some_and(|(other, _)| *other > first) {
         return None;
     }

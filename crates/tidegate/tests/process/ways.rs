@@ -250,6 +250,35 @@ fn a_log_that_begins_anew_keeps_what_its_snapshot_has() {
     assert!(server.terminate().status.success());
 }
 
+/// A copy that somebody has left there, and a file that was renamed by mistake.
+#[test]
+fn a_segment_under_a_wrong_name_is_told_by_its_header_and_costs_nothing() {
+    let kept = Kept::new();
+    let balance = || {
+        let server = Server::start(&kept.settings);
+        let balance = connect(&server).account("wallet:dave").expect("it is there").balance;
+        assert!(server.terminate().status.success());
+        balance
+    };
+    let before = balance();
+    for log in ["ledger-0", "topics-0"] {
+        let (right, wrong) = (kept.segment(log), kept.log(log).join("segment-00000000000000000500.tgj"));
+        fs::copy(&right, &wrong).expect("there is room");
+        let advised = kept.accept(&["--yes"]);
+        says(&advised, &["is a copy of", "Move it to another folder", "nothing is lost by that"]);
+        assert!(!advised.log.contains("truncate"), "{advised}");
+        fs::rename(&wrong, kept.folder.path().join(log)).expect("it is there");
+        assert_eq!(balance(), before);
+
+        fs::rename(&right, &wrong).expect("it is there");
+        let advised = kept.accept(&["--yes"]);
+        let rename = format!("mv {} {}", wrong.display(), right.display());
+        says(&advised, &["has a wrong name", &rename]);
+        fs::rename(&wrong, &right).expect("it is there");
+        assert_eq!(balance(), before);
+    }
+}
+
 #[test]
 fn a_ledger_without_its_beginning_is_not_begun_anew() {
     let kept = Kept::new();

@@ -21,8 +21,12 @@ impl<P> BinaryPort<P> {
         for room in &mut self.rooms {
             let family = room.family();
             let (calls, sessions) = (&self.room_calls, &mut self.sessions);
-            let mut is_gone = |token: u64| sessions[calls[token as usize].session].has_gone();
-            answers.extend(room.take_answers(&mut is_gone).into_iter().map(|(token, answer)| (family, token, answer)));
+            let mut client_of = |token: u64| {
+                let session = &mut sessions[calls[token as usize].session];
+                if session.has_gone() { None } else { session.identity().cloned() }
+            };
+            answers
+                .extend(room.take_answers(&mut client_of).into_iter().map(|(token, answer)| (family, token, answer)));
         }
         let any = !answers.is_empty();
         for (family, token, answer) in answers {

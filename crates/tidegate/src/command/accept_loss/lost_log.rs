@@ -12,6 +12,9 @@ use super::put_aside;
 use crate::command::way_out::name_of;
 use crate::output::say;
 
+/// What proves that records were there says of none behind them.
+const NO_MORE_IS_KNOWN: &str = "; whether there were more, nothing says";
+
 /// A log that has lost records.
 pub struct LostLog {
     /// Which.
@@ -24,20 +27,25 @@ pub struct LostLog {
     pub aside: Vec<PathBuf>,
     /// In words.
     pub proofs: Vec<String>,
+    /// What that means.
+    pub means: &'static str,
     /// Whether its files cannot be read, and it begins anew at `since`.
     pub is_begun_anew: bool,
 }
 
 impl LostLog {
     /// A log that begins anew with what remains of it, because of what is wrong with its files.
-    pub fn anew(log: LogId, (stand, claims): (Stand, Vec<Claim>), wrong: String) -> LostLog {
+    pub fn anew<F: ShardFamily>(log: LogId, (stand, claims): (Stand, Vec<Claim>), wrong: &str) -> LostLog {
         let since = stand.cursor;
         let last = claims.iter().filter_map(|claim| claim.sequence).filter(|last| *last > since.sequence).max();
         let reached = last.map_or_else(String::new, |last| format!("; it reached sequence {last} at least"));
         let from = since.sequence.0 + 1;
         let kept = match since.sequence {
             Sequence(0) => "it has no snapshot that can be used, so that all of it is lost".to_owned(),
-            kept => format!("what its snapshot at sequence {kept} has is kept"),
+            kept => format!(
+                "what its snapshot at sequence {kept} has is kept, but not what that needs of the files before, which \
+                 are set aside: no message is delivered whose body is there"
+            ),
         };
         LostLog {
             log,
@@ -45,6 +53,7 @@ impl LostLog {
             missing: Lost { from: Sequence(from), to: last },
             aside: claims.into_iter().map(|claim| claim.source).collect(),
             proofs: vec![format!("records from {from} on are lost ({wrong}), as --anew says: {kept}{reached}")],
+            means: F::WHEN_LOST,
             is_begun_anew: true,
         }
     }
@@ -65,7 +74,8 @@ impl LostLog {
             since: examined.since,
             missing: loss.as_ref().map_or_else(|| behind(examined), |loss| loss.lost()),
             aside: examined.proofs.iter().chain(&examined.stranger).map(|claim| claim.source.clone()).collect(),
-            proofs: loss.map(|loss| loss.what()).into_iter().chain(said).collect(),
+            proofs: loss.map(|loss| loss.what() + NO_MORE_IS_KNOWN).into_iter().chain(said).collect(),
+            means: F::WHEN_LOST,
             is_begun_anew: false,
         }
     }

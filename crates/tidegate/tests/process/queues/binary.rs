@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use prost::Message as _;
 use serde_json::json;
+use tidegate_wire::proto::reply_frame::Body;
 use tidegate_wire::queue::{self as wire, queue_reply, queue_request};
 use tidegate_wire::{ReplyBodyRef, RoomRef, decode_reply, encode_room};
 
@@ -25,10 +26,19 @@ impl Binary {
     }
 
     /// Asks for messages, and does not read the answer.
-    fn go_waiting(&mut self, queue: &str, wait_ms: u64) {
+    pub(super) fn go_waiting(&mut self, queue: &str, wait_ms: u64) {
         let receive =
             wire::Receive { queue: queue.into(), max: 1, lease_ms: LONG_MS, wait_ms, consumer: "gone".into() };
         self.ask(queue_request::Request::Receive(receive));
+    }
+
+    /// The code with which the next answer refuses.
+    pub(super) fn refused(&mut self) -> String {
+        let frame = self.frame();
+        match decode_reply(&frame).expect("a reply").body {
+            ReplyBodyRef::Other(Body::Error(error)) => error.code,
+            _ => panic!("it is refused"),
+        }
     }
 
     /// The bodies that the next answer hands out.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::backup::{backup, restored, verified};
+use crate::tool;
 
 /// The least memory for bodies that may be configured.
 const LITTLE_MEMORY: &str = "bodies_bytes_max = 1048576\n";
@@ -284,4 +285,40 @@ fn bodies_whose_segment_is_gone_are_missed_at_the_start_and_by_an_audit() {
     wait_for("it is found", || (ok(http.get("/healthz"))["status"] == "ok").then_some(()));
     receive_numbers(&mut http, "old", 0..100);
     end(server, &settings);
+}
+
+/// In the middle, where no end can be made for the log: what stands behind the file is kept all the same.
+#[test]
+fn a_log_goes_on_behind_a_segment_that_is_gone_if_its_snapshot_does() {
+    let folder = folder();
+    let settings = settings(folder.path(), LITTLE_MEMORY);
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "old", &json!({}));
+    put(&mut http, "gone", &json!({}));
+    put(&mut http, "new", &json!({}));
+    send_numbers(&mut http, "old", 0..20);
+    send_garbage(&mut http, 1..26);
+    wait_for_snapshot(&settings.data);
+    send_numbers(&mut http, "new", 0..20);
+    assert!(server.terminate().status.success());
+    let log = settings.data.join("journal/queues-0");
+    let [first, second] = [0, 1].map(|at| log.join(&segments(&settings.data)[at]));
+    fs::remove_file(&second).expect("the segment is there");
+    let advised = |more: &[&str]| {
+        let asked = [&["accept-loss", "--reason", "a disk"], more].concat();
+        let ended = tool(&settings.data, &asked);
+        let way = format!("Move them to another folder, and keep them: {}. Then start", first.display());
+        assert!(!ended.status.success() && ended.log.contains(&way), "{ended}");
+    };
+    advised(&[]);
+    advised(&["--anew", "queues-0", "--yes"]);
+    fs::rename(&first, folder.path().join("away")).expect("it is there");
+
+    let server = Server::start(&settings);
+    server.says("bodies of messages that wait are missing");
+    let mut http = connect(&server);
+    receive_numbers(&mut http, "new", 0..20);
+    assert_eq!(ok(http.get("/v1/queues/old"))["waiting"], 20, "they are known, and wait for their file");
+    assert!(server.terminate().status.success());
 }

@@ -206,7 +206,7 @@ fn a_queue_that_is_deleted_and_made_again_is_received_from() {
 #[test]
 fn nobody_without_a_name_takes_an_id_of_a_service() {
     let folder = folder();
-    let sections = "[listener.mqtt]\nanonymous = true\n\n[[queue]]\nname = \"jobs\"\n\n[[acl]]\neffect = \"permit\"\n\
+    let sections = "[[queue]]\nname = \"jobs\"\n\n[[acl]]\neffect = \"permit\"\n\
                     role = \"anonymous\"\naction = \"publish\"\ntopics = [\"$queue-in/jobs\"]\n";
     let settings = Settings { mqtt: true, sections: sections.into(), ..Settings::new(folder.path()) };
     let server = Server::start(&settings);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::*;
+use crate::binary::Binary;
 use crate::broken_disk::compiled;
 use crate::reload::reload;
 use crate::support::within;
@@ -56,16 +57,24 @@ fn who_waits_and_may_no_longer_gets_nothing_and_it_counts_for_nothing() {
     put(&mut http, "orders", &json!({}));
     let mut waits = go_waiting_as("a-token-of-worker", &server, "orders", WAIT_MS);
     until_they_wait(&mut http, 1);
+    let mut waits_too = Binary::with(&server, "a-token-of-worker");
+    waits_too.go_waiting("orders", WAIT_MS);
+    until_they_wait(&mut http, 2);
     may("send").write();
     reload(&server, 1, "reloaded users, services, rules and certificates");
-    send_one(&mut http, "orders", &json!({"body": "a"}));
+    for body in ["a", "b"] {
+        send_one(&mut http, "orders", &json!({"body": body}));
+    }
     let mut answer = [0; 12];
     waits.read_exact(&mut answer).expect("it is answered");
     assert_eq!(&answer, b"HTTP/1.1 403");
-    let got = receive(&mut http, "orders", 1, WAIT_MS);
-    assert_eq!((bodies(&got), got[0]["attempts"].clone()), (vec!["a".to_owned()], json!(2)));
-    let tries = look(&mut http, &text(&got[0]["key"]));
-    assert!(tries.to_string().contains("the receiver went away"), "the trail says it: {tries}");
+    assert_eq!(waits_too.refused(), "forbidden");
+    for body in ["a", "b"] {
+        let got = receive(&mut http, "orders", 1, WAIT_MS);
+        assert_eq!((bodies(&got), &got[0]["attempts"]), (vec![body.to_owned()], &json!(2)));
+        let tries = look(&mut http, &text(&got[0]["key"]));
+        assert!(tries.to_string().contains("the receiver went away"), "the trail says it: {tries}");
+    }
     end(server, &receives);
 }
 
