@@ -253,7 +253,7 @@ fn an_id_is_taken_once_also_after_a_restart() {
 #[test]
 fn ids_whose_window_is_over_make_room_for_others() {
     let folder = folder();
-    let settings = settings(folder.path(), "ids_max = 3\n");
+    let settings = settings(folder.path(), "ids_max = 6\n");
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "short", &json!({"id_window_ms": 1}));

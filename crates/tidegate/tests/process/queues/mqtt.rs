@@ -221,7 +221,7 @@ fn nobody_without_a_name_takes_an_id_of_a_service() {
         assert!(matches!(nobody.next(), Told::Acknowledged), "it is taken, or was before");
     }
     let sent = send(&mut http, "jobs", &json!([{"id": "order-17", "body": "ours"}]));
-    assert_eq!(sent[0]["duplicate"], false, "{sent:?}");
+    assert_ne!(sent[0]["duplicate"], true, "{sent:?}");
     assert_eq!(bodies(&receive(&mut http, "jobs", 10, 0)), ["theirs", "ours"]);
     end(server, &settings);
 }
