@@ -19,7 +19,7 @@ use crate::ledger::is_printable;
 pub const ID_SPACE_BYTES_MAX: usize = 64;
 
 /// The name of the space of all clients that have shown no name.
-const ANONYMOUS: &str = "anonymous clients";
+const ANONYMOUS: &str = "tidegate.anonymous";
 
 /// Between the name of a space and the client's id.
 const SEPARATOR: char = '\u{1f}';

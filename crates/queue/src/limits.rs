@@ -14,7 +14,8 @@ config! {
              refused";
         node: Optional<Count<u16>> = NoDefault, .., restart,
             "number of this node, 0 to 65535, which is part of the keys of messages; without it, one that follows from \
-             the KEY of data.dir, and from its last restore. Nodes whose links send to one queue need different ones";
+             the KEY of data.dir, and from its last restore or accepted loss. Nodes whose links send to one queue need \
+             different ones";
         messages_max: Count<u64> = 20_000_000, 1..=1_000_000_000, restart, "messages of one shard that are not gone";
         messages_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, messages of one queue; without it, half of queues.messages_max";

@@ -148,10 +148,8 @@ impl TrailWalk {
 
     fn take(&mut self, record: &[u8]) {
         let event = Queues::decode(record).ok();
-        if let Some(Event::Sent { first, messages, .. }) = &event {
-            let place = self.number.checked_sub(*first).and_then(|place| messages.get(place as usize));
-            self.trail.sent_as = place.map(|sent| SentAs(sent.id.map(Into::into)));
-        }
+        let sent_as = event.as_ref().and_then(|event| sent_as(event, self.number));
+        self.trail.sent_as = sent_as.or(self.trail.sent_as.take());
         let step = event.as_ref().and_then(|event| step_of(event, self.number));
         let Some((step, before)) = step else {
             self.trail.is_cut = true;
@@ -165,6 +163,17 @@ impl TrailWalk {
             self.next = RecordPosition::NONE;
         }
     }
+}
+
+/// Under which id a message was sent, if an event has it.
+fn sent_as(event: &Event<'_>, number: u64) -> Option<SentAs> {
+    let id = match event {
+        Event::Sent { first, messages, .. } => messages.get(number.checked_sub(*first)? as usize)?.id,
+        Event::Moved { messages, .. } => messages.iter().find(|moved| moved.touched.number == number)?.message.id,
+        Event::Fired { first, message, .. } if *first == number => message.id,
+        _ => return None,
+    };
+    Some(SentAs(id.map(Into::into)))
 }
 
 /// What an event says of a message, and where the record before it stands.

@@ -127,17 +127,21 @@ impl LossProven {
         self.proofs.iter().any(has_more_before)
     }
 
+    /// Whether records are lost, and not only what an operator wrote, which takes room and has no number.
+    pub fn has_lost_records(&self) -> bool {
+        let is_elsewhere = |claim: &Claim| claim.sequence == Some(self.end.sequence) && claim.timeline != self.timeline;
+        self.is_another_log() || self.last().is_some() || !self.proofs.iter().all(is_elsewhere)
+    }
+
     /// What is lost and what proves it, in words.
     pub fn what(&self) -> String {
         let from = self.end.sequence.0 + 1;
-        let is_elsewhere = |claim: &Claim| claim.sequence == Some(self.end.sequence) && claim.timeline != self.timeline;
         let lost = match self.last() {
             _ if self.is_another_log() => {
                 "records are lost: the log is not the one that was written here, but one of another history".into()
             }
             Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
-            // Only what an operator wrote takes room and has no number.
-            _ if self.proofs.iter().all(is_elsewhere) => {
+            _ if !self.has_lost_records() => {
                 "no record is lost, but the log is of another timeline: it does not have what an operator wrote into \
                  it last (a restore, or a loss that was accepted)"
                     .into()

@@ -402,16 +402,25 @@ async fn only(served: &Served, caller: &Identity, read: Read) -> Result<Found, P
     let Answer::Message(found) = ask(served, caller, Call::Read(read)).await? else {
         unreachable!("a look at a message is answered with it")
     };
-    Some(*found).filter(|found| may_see(caller, found)).ok_or_else(not_found)
+    seen_by(caller, *found).ok_or_else(not_found)
 }
 
-/// Whether they may know of a message: who manages its queue, receives from it or relays to it may. Who may only send
-/// to it knows of those of their own id space, as keys can be guessed, and of those that are gone with all they said.
-fn may_see(caller: &Identity, found: &Found) -> bool {
+/// What they may know of a message: who manages its queue, receives from it or relays to it, all; who may only send to
+/// it, what is of their own id space, as keys can be guessed. If it is gone, and with it all records that say under
+/// which id it was sent, they learn that.
+fn seen_by(caller: &Identity, found: Found) -> Option<Found> {
     let may = |action| caller.rights().may_with_queue(action, &found.view.queue);
-    let is_own = || found.is_of(caller.id_space()).unwrap_or(found.view.state.is_finished());
-    [QueueAction::Receive, QueueAction::Admin, QueueAction::Relay].into_iter().any(may)
-        || may(QueueAction::Send) && is_own()
+    if [QueueAction::Receive, QueueAction::Admin, QueueAction::Relay].into_iter().any(may) {
+        return Some(found);
+    }
+    match found.is_of(caller.id_space()) {
+        _ if !may(QueueAction::Send) => None,
+        Some(is_own) => is_own.then_some(found),
+        None if found.view.state.is_finished() => {
+            Some(Found { trail: Trail { is_cut: true, ..Trail::default() }, ..found })
+        }
+        None => None,
+    }
 }
 
 fn not_found() -> Problem {
@@ -427,8 +436,10 @@ fn shown(caller: &Identity, found: Found) -> Response<Body> {
 
 /// Where is my message?
 ///
-/// Whoever may only send to its queue is told of messages of their own id space; one without an id is of the common
-/// space. What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last
+/// Whoever may only send to its queue is told of messages of their own id space. One without an id is of the common
+/// space: all who may send and have no other can look at it, cancel it and schedule it anew.
+///
+/// What happened to it is remembered for some time after it is gone (`trail_ms` of its queue; of the last
 /// 1,048,576 of a shard at most). Of messages that were purged, or whose queue was deleted, nothing is remembered.
 #[utoipa::path(
     get,

@@ -127,7 +127,7 @@ fn touched(reader: &mut Reader<'_>) -> Parsed<Touched> {
     Ok(Touched { number, before: RecordPosition(reader.varint("a position")?) })
 }
 
-/// Reads 1 to `most` items; takes memory for no more than there are bytes.
+/// Reads 1 to `most` items; takes memory for no more of them than there are bytes.
 fn list<'a, T>(
     reader: &mut Reader<'a>,
     most: usize,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 /// The numbers that were met so far. Those of a batch mostly rise, and need no hash then.
 pub(super) struct Distinct {
     rising: Vec<u64>,
+    /// That came behind a greater one.
     others: HashSet<u64>,
 }
 

@@ -135,8 +135,8 @@ pub(super) struct MessageTable {
     timers: BTreeSet<(TimeMs, u64)>,
     /// When the first of each packed chunk wakes.
     packed_timers: BTreeSet<(TimeMs, u64)>,
-    /// The same, in the order in which they were last looked at to be packed, and which opening it was; and some that
-    /// are gone.
+    /// The open chunks in the order in which they were last looked at to be packed, and which opening it was; and some
+    /// that are gone.
     by_age: VecDeque<(u64, u64)>,
     openings: u64,
     open_max: usize,

@@ -41,3 +41,22 @@ impl Places {
         self.by_place
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_message_is_where_its_body_is(bodies in proptest::collection::vec(0u64..5, 0..60)) {
+            let (mut places, mut model) = (Places::default(), BTreeMap::<u64, NumberSet>::new());
+            for (number, place) in bodies.into_iter().enumerate() {
+                places.insert(number as u64, RecordPosition(place << PLACE_BITS | 7));
+                model.entry(place).or_default().insert(number as u64);
+            }
+            prop_assert!(places.into_sets() == model);
+        }
+    }
+}

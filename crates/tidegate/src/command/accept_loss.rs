@@ -149,7 +149,9 @@ pub fn run<P>(asked: &Asked<'_>, reason: &str, yes: bool, extensions: &[&dyn Ext
     for lost in &lost {
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
         lost.proofs.iter().for_each(|proof| say(format_args!("LOST: {name} shard {}: {proof}", lost.log.shard)));
-        say(format_args!("LOST: {name} shard {}: that is, {}", lost.log.shard, lost.means));
+        lost.means
+            .iter()
+            .for_each(|means| say(format_args!("LOST: {name} shard {}: that is, {means}", lost.log.shard)));
     }
     for (shard, loss) in &ledger.between.booked {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
@@ -396,7 +398,11 @@ fn recorded<F: ShardFamily>(data: &Path, folder: Option<&Path>, log: LogId) -> R
 
 /// Why a log cannot be opened, and what can be done.
 fn refusal<F: ShardFamily>(data: &Path, log: LogId, error: &OpenError) -> anyhow::Error {
-    let newest = remains(&snapshots::<F>(data, log), &[]).map_or(Position(0), |(stand, _)| stand.cursor.position);
+    let newest = match F::FAMILY.retention {
+        Retention::SinceSnapshot => remains(&snapshots::<F>(data, log), &[]).ok(),
+        Retention::Whole => None,
+    };
+    let newest = newest.map_or(Position(0), |(stand, _)| stand.cursor.position);
     let way_out = wrong_with(error).map_or_else(String::new, |wrong| way_out(data, &F::FAMILY, (log, newest), wrong));
     anyhow!("{} shard {}: {error}{way_out}", F::FAMILY.name, log.shard)
 }

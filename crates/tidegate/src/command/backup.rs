@@ -24,10 +24,10 @@ pub fn run<P>(data: &Path, to: &Path, reread: Reread, extensions: &[&dyn Extensi
     let taken = with_bytes_bar("copying", |progress| take(data, to, reread, &known, now, progress));
     let taken = taken.map_err(|error| match error {
         BackupError::Journal(ref damaged @ JournalError::Damaged { ref segment, .. }) => anyhow!(
-            "{damaged}. Earlier backups are as they were, and backups into a directory that has this segment go on. \
-             Put the file right{}. Without a copy, a server goes on beside the damage, if it starts: who needs what is \
-             damaged is refused, and this directory as it is can only be copied whole. What a start would say: \
-             `tidegate accept-loss --data {} --reason TEXT`, when no server uses the directory; it changes nothing",
+            "{damaged}. Earlier backups are as they were. Put the file right{}. Without a copy, a server goes on \
+             beside the damage, if it starts: who needs what is damaged is refused, and this directory as it is can \
+             only be copied whole. What a start would say: `tidegate accept-loss --data {} --reason TEXT`, when no \
+             server uses the directory; it changes nothing",
             copy_in_a_backup(Path::new(segment)),
             data.display()
         ),

@@ -49,38 +49,57 @@ pub fn way_out(data: &Path, family: &Family, (log, newest): (LogId, Position), w
     )
 }
 
-/// Where the bytes of a segment may still be.
+/// Where the bytes of a segment may still be. The newest one was never complete: what a backup has of it, lacks what
+/// came later.
 pub fn copy_in_a_backup(segment: &Path) -> String {
     let [Some(file), Some(log)] = [segment.file_name(), segment.parent().and_then(Path::file_name)] else {
         return String::new();
     };
+    let others = segments_beside(segment).unwrap_or_default();
+    if others.iter().all(|(_, path)| path.as_path() <= segment) {
+        return String::new();
+    }
     let copy = Path::new("BACKUPS/journal").join(log).join(file);
     format!(
-        ": a backup that was taken when this segment was complete has it as {}, and what is copied from there loses \
-         nothing (keep the damaged file elsewhere)",
+        ": a backup that was taken when this segment was complete has it as {}, and with that nothing is lost. Keep \
+         the damaged file elsewhere; a copy that is too short is refused as damaged, too",
         copy.display()
     )
 }
 
-/// What to do with a file whose header says that it is another segment than its name does.
+/// What to do with a file whose header says that it is another segment than its name does: the one that is asked about,
+/// or one beside it that is the one that is asked about.
 fn way_of_a_wrong_name(segment: &Path, log: LogId) -> Option<String> {
-    let named = parse_segment_name(&segment.file_name()?.to_string_lossy())?;
+    let is_named_wrong = |(named, path): &(Position, PathBuf)| {
+        let first = header_of(path, log)?;
+        (first != *named).then(|| (path.clone(), path.with_file_name(segment_name(first))))
+    };
+    let wrong = segments_beside(segment)?.iter().filter_map(is_named_wrong).collect::<Vec<_>>();
+    let (name, right) = wrong.into_iter().find(|(name, right)| name == segment || right == segment)?;
+    let (name_shown, right_shown) = (name.display(), right.display());
+    let is_copy = || fs::read(&name).ok().zip(fs::read(&right).ok()).is_some_and(|(one, other)| one == other);
+    Some(match right.exists() {
+        false => format!(
+            " By its header, {name_shown} has a wrong name: rename it (mv {name_shown} {right_shown}) and start the \
+             server. Nothing is lost by that"
+        ),
+        true if is_copy() => format!(
+            " {name_shown} is a copy of {right_shown}, under a wrong name. Move it to another folder and start the \
+             server: nothing is lost by that, and nothing else is to be done"
+        ),
+        true => format!(
+            " By its header, {name_shown} is {right_shown}, and that is another file. Keep copies of both elsewhere. \
+             Move {name_shown} away and start the server; if that is refused, or the audit is (tidegate audit), put it \
+             in the place of {right_shown} and try again. Cut neither before both were tried"
+        ),
+    })
+}
+
+/// Where a segment begins, by its header, if that can be read.
+fn header_of(segment: &Path, log: LogId) -> Option<Position> {
     let mut page = [0; SEGMENT_HEADER_BYTES];
     fs::File::open(segment).and_then(|mut file| file.read_exact(&mut page)).ok()?;
-    let header = SegmentHeader::decode(&page).ok().filter(|header| header.log == log)?;
-    let right = segment.with_file_name(segment_name(header.first.position));
-    let (name, right_name) = (segment.display(), right.display());
-    match (header.first.position == named, right.exists()) {
-        (true, _) => None,
-        (false, true) => Some(format!(
-            " By its header, {name} is a copy of {right_name}, under a wrong name. Move it to another folder and start \
-             the server: nothing is lost by that, and nothing else is to be done"
-        )),
-        (false, false) => Some(format!(
-            " By its header, {name} has a wrong name: rename it (mv {name} {right_name}) and start the server. Nothing \
-             is lost by that"
-        )),
-    }
+    SegmentHeader::decode(&page).ok().filter(|header| header.log == log).map(|header| header.first.position)
 }
 
 /// How to keep more of a log than its newest snapshot, which stands at a place, without a copy of what is damaged.
@@ -100,9 +119,9 @@ fn way_behind_the_damage(segment: &Path, newest: Position) -> Option<String> {
     (next <= newest && !before.is_empty()).then(|| {
         format!(
             " Without a copy: the newest snapshot of this log stands behind the damage, so the log can go on without \
-             this file and those before it. Move them to another folder, and keep them: {}. Then start the server. No \
-             record is lost by that but what is older than the snapshot; of messages that wait and whose bodies are in \
-             those files, none can be delivered, and the server says so",
+             this file and those before it. Move them to another folder, and keep them: {}. Then start the server. The \
+             snapshot has what their records did; of messages that wait and whose bodies are in those files, none can \
+             be delivered, and the server says so",
             before.join(" ")
         )
     })

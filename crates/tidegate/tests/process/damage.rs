@@ -124,6 +124,7 @@ fn damage_in_the_last_segment_is_no_dead_end() {
 
     let refused = accept(&["--yes"]);
     assert!(!refused.status.success() && refused.log.contains("Damage cannot be accepted"), "{refused}");
+    assert!(!refused.log.contains("BACKUPS/journal"), "no backup has all of the newest segment: {refused}");
     assert!(fs::read(&last).expect("it is read") == damaged);
     let restored = format!("{}.new", settings.data.display());
     let command = format!("tidegate restore --from BACKUPS --data {restored}");

@@ -19,8 +19,8 @@ use crate::queue::state::{Queues, later};
 use crate::{IdSpace, TimeMs};
 
 /// Why a message is not taken that has come back to its first queue.
-const HAS_COME_ROUND: &str = "its id is the key that this queue gave it: it has come back to here. See where the links \
-                              of the other nodes lead";
+const HAS_COME_ROUND: &str = "its id is the key of a message that this queue has or had: it has come back to here. See \
+                              where the links of the other nodes lead";
 
 impl Queues {
     pub(super) fn send<'a>(&self, name: &str, messages: &'a [Arc<Message>], bounds: Bounds, at: TimeMs) -> Decided<'a> {
@@ -60,8 +60,8 @@ impl Queues {
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
     }
 
-    /// Whether a message has come back to the queue that gave it its key. If it were taken, the next node, which has
-    /// had it, would answer that it has it, and it would be nowhere. So would it be if this queue answered so.
+    /// Whether a message has come back to the queue that gave it its key, as far as that is remembered: taken, it would
+    /// go round for ever. To say that it is here already would lose it, as it may be on its way out.
     fn has_come_round(&self, index: QueueIndex, message: &Message) -> bool {
         let key = message.id.as_deref().and_then(key_elsewhere);
         let entry = key.and_then(|key| self.entry_of(key));

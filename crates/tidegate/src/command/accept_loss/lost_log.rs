@@ -6,7 +6,7 @@ use anyhow::Result;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 use tidegate_shard::loss::Examined;
-use tidegate_shard::{Claim, ShardFamily, Stand};
+use tidegate_shard::{Claim, LossProven, ShardFamily, Stand};
 
 use super::put_aside;
 use crate::command::way_out::name_of;
@@ -27,8 +27,8 @@ pub struct LostLog {
     pub aside: Vec<PathBuf>,
     /// In words.
     pub proofs: Vec<String>,
-    /// What that means.
-    pub means: &'static str,
+    /// What that means; `None` if no record is lost.
+    pub means: Option<&'static str>,
     /// Whether its files cannot be read, and it begins anew at `since`.
     pub is_begun_anew: bool,
 }
@@ -44,7 +44,7 @@ impl LostLog {
             Sequence(0) => "it has no snapshot that can be used, so that all of it is lost".to_owned(),
             kept => format!(
                 "what its snapshot at sequence {kept} has is kept, but not what that needs of the files before, which \
-                 are set aside: no message is delivered whose body is there"
+                 are set aside, such as bodies of messages of queues"
             ),
         };
         LostLog {
@@ -53,7 +53,7 @@ impl LostLog {
             missing: Lost { from: Sequence(from), to: last },
             aside: claims.into_iter().map(|claim| claim.source).collect(),
             proofs: vec![format!("records from {from} on are lost ({wrong}), as --anew says: {kept}{reached}")],
-            means: F::WHEN_LOST,
+            means: Some(F::WHEN_LOST),
             is_begun_anew: true,
         }
     }
@@ -74,11 +74,17 @@ impl LostLog {
             since: examined.since,
             missing: loss.as_ref().map_or_else(|| behind(examined), |loss| loss.lost()),
             aside: examined.proofs.iter().chain(&examined.stranger).map(|claim| claim.source.clone()).collect(),
-            proofs: loss.map(|loss| loss.what() + NO_MORE_IS_KNOWN).into_iter().chain(said).collect(),
-            means: F::WHEN_LOST,
+            means: loss.as_ref().is_none_or(LossProven::has_lost_records).then_some(F::WHEN_LOST),
+            proofs: loss.as_ref().map(in_words).into_iter().chain(said).collect(),
             is_begun_anew: false,
         }
     }
+}
+
+/// What is lost, and that no more is known of it if that is so.
+fn in_words(loss: &LossProven) -> String {
+    let is_bound = loss.has_lost_records() && !loss.is_another_log() && loss.lost().to.is_some();
+    loss.what() + if is_bound { NO_MORE_IS_KNOWN } else { "" }
 }
 
 /// The records behind the end of a log: how many there were, nothing proves.

@@ -48,6 +48,8 @@ const REQUEST_BYTES_MAX: usize = 256 << 10;
 const RETRY_FOR: Duration = Duration::from_secs(300);
 /// How long to wait before that, unless the server says how long.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Messages of a queue of which it is told why they are not taken.
+const REFUSED_TOLD_MAX: u64 = 100;
 /// How often to say how far it is where there is no terminal for a bar.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -98,6 +100,8 @@ struct Counts {
     stripped: u64,
     /// Not sent, because the queue there is full.
     left: u64,
+    /// Not taken, for what they are.
+    refused: u64,
 }
 
 impl Counts {
@@ -109,6 +113,7 @@ impl Counts {
         self.unreadable += more.unreadable;
         self.stripped += more.stripped;
         self.left += more.left;
+        self.refused += more.refused;
     }
 }
 
@@ -139,6 +144,13 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
     done?;
     if !walk.full.is_empty() {
         return Err(walk.full_queues());
+    }
+    if let refused @ 1.. = walk.total().refused {
+        return Err(anyhow!(
+            "{refused} messages are not taken there; all others were walked. Why was told; of those that the queue \
+             there has or had, nothing is to be done"
+        )
+        .into());
     }
     match walk.total().unreadable {
         0 if losses.is_empty() => Ok(()),
@@ -281,6 +293,16 @@ impl Walk<'_> {
                 most = part.len() / 2;
                 continue;
             }
+            if let Err(Failure::Refused(refusal)) = &answer
+                && refusal.code() == "message_invalid"
+            {
+                most = (part.len() / 2).max(1);
+                if let [(view, _)] = part {
+                    self.refused(view, refusal.detail());
+                    (rest, most) = (behind, messages.len());
+                }
+                continue;
+            }
             let answer = answer.map_err(|failure| failure.while_doing(&format!("messages for the queue {queue:?}")))?;
             let receipts = answer["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
             if receipts.len() != part.len() {
@@ -295,6 +317,16 @@ impl Walk<'_> {
             rest = behind;
         }
         Ok(messages.len())
+    }
+
+    /// A message is not taken there, whatever it waits for: others are as good as before.
+    fn refused(&mut self, view: &MessageView, why: &str) {
+        let counts = self.counts.entry(view.queue.clone()).or_default();
+        counts.refused += 1;
+        if counts.refused <= REFUSED_TOLD_MAX {
+            let (key, queue) = (view.key, &view.queue);
+            self.bar.suspend(|| complain(format_args!("tidegate: {key} of {queue} is not taken: {why}")));
+        }
     }
 
     /// Which queues were full there, as the end of a walk.
@@ -351,10 +383,11 @@ impl Walk<'_> {
             return say(format_args!("{}", self.summary_as_json(is_whole)));
         }
         let is_dry = self.arguments.dry_run;
-        let line = |name: &str, Counts { messages, sent, duplicates, expired, unreadable, left, .. }: Counts| {
+        let line = |name: &str, counts: Counts| {
+            let Counts { messages, sent, duplicates, expired, unreadable, left, refused, .. } = counts;
             let more = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
             let (expired, unreadable) = (more(expired, "expired"), more(unreadable, "cannot be read"));
-            let left = more(left, "not sent: the queue there is full");
+            let left = more(left, "not sent: the queue there is full") + &more(refused, "not taken");
             match is_dry {
                 true => say(format_args!("{name}: {messages} messages{expired}{unreadable}")),
                 false => say(format_args!(
@@ -380,10 +413,11 @@ impl Walk<'_> {
     }
 
     fn summary_as_json(&self, is_whole: bool) -> Value {
-        let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped, left }: Counts| {
+        let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped, left, refused }: Counts| {
             json!({
                 "messages": messages, "sent": sent, "duplicates": duplicates, "expired": expired,
                 "unreadable": unreadable, "without_attributes": stripped, "full": left,
+                "refused": refused,
             })
         };
         let queues: Map<String, Value> =

@@ -225,3 +225,37 @@ fn a_walk_of_a_directory_that_has_lost_its_newest_records_says_so() {
     assert!((1..120).contains(&came), "{came} of 120");
     end(other, &other_settings);
 }
+
+/// The disk of a server that was replaced by a restored one: what both have comes once, and keeps nothing back.
+#[test]
+fn a_walk_to_a_restored_server_passes_over_what_it_has_already() {
+    let folder = folder();
+    let of_old = settings(&folder.path().join("old"), "");
+    std::fs::create_dir_all(folder.path().join("old")).expect("there is room");
+    let old = Server::start(&of_old);
+    let mut http = connect(&old);
+    put(&mut http, "jobs", &json!({}));
+    let send_some = |http: &mut Http<TcpStream>, numbers: std::ops::Range<u32>| {
+        let messages: Vec<Value> = numbers.map(|number| json!({"body": number.to_string()})).collect();
+        send(http, "jobs", &json!(messages));
+    };
+    send_some(&mut http, 0..10);
+    let backups = folder.path().join("backups");
+    crate::backup::backup(&of_old.data, &backups);
+    send_some(&mut http, 10..30);
+    old.kill();
+    let new_folder = folder.path().join("new");
+    std::fs::create_dir_all(&new_folder).expect("there is room");
+    let of_new = settings(&new_folder, "");
+    crate::backup::restored(&backups, &of_new.data, &[]);
+    let new = Server::start(&of_new);
+
+    let said = walk(&of_old.data, &new, &[]).expect_err("some are not taken");
+    assert!(said.contains("10 messages are not taken there") && said.contains("has or had"), "{said}");
+    let mut there = connect(&new);
+    let mut bodies: Vec<u32> =
+        received(&mut there, "jobs", 100).iter().map(|body| body.parse().expect("a number")).collect();
+    bodies.sort_unstable();
+    assert!(bodies.iter().copied().eq(0..30), "each once: {bodies:?}");
+    end(new, &of_new);
+}
