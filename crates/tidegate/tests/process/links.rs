@@ -176,7 +176,8 @@ fn messages_that_come_back_when_they_are_forgotten_go_on_as_new_ones() {
     let mut http = servers.each_ref().map(connect);
     let messages: Vec<Value> = (0..20).map(|number| json!({ "body": number.to_string() })).collect();
     ok(http[0].post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
-    let mut sent = || http.each_mut().map(|http| ok(http.get("/v1/queues/jobs"))["sent"].as_u64().expect("a number"));
+    let mut sent =
+        || http.each_mut().map(|http| ok(http.get("/v1/queues/jobs"))["totals"]["sent"].as_u64().expect("a number"));
     wait_for("all have gone round some times", || sent().iter().all(|sent| *sent > 200).then_some(()));
     // As long as they go round, nobody receives them: now somebody does.
     let mut seen = BTreeSet::new();
