@@ -51,6 +51,10 @@ pub enum PasswordHashError {
     },
 }
 
+/// Zeros for salt and hash.
+const OF_NOBODY: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
 impl PasswordHash {
     /// Takes a hash in PHC form.
     pub fn parse(phc: &str) -> Result<PasswordHash, PasswordHashError> {
@@ -64,6 +68,12 @@ impl PasswordHash {
             return Err(PasswordHashError::TooCostly { memory_kib, passes });
         }
         Ok(PasswordHash { phc: phc.to_owned(), memory_kib, cost: u64::from(memory_kib) * u64::from(passes) })
+    }
+
+    /// One of no password that anybody knows, which costs as much as one that [`hash_password`] makes. Each start needs
+    /// it, and has no time to make one.
+    pub fn of_nobody() -> PasswordHash {
+        PasswordHash::parse(OF_NOBODY).expect("it is of the form that is taken")
     }
 
     /// Whether verifying it takes no more than one that [`hash_password`] makes.
@@ -102,4 +112,16 @@ pub fn hash_password(password: &str) -> PasswordHash {
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, Params::default());
     let phc = argon2.hash_password(password.as_bytes(), &salt).expect("default parameters are valid").to_string();
     PasswordHash::parse(&phc).expect("what argon2 writes, it reads")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_nobody_costs_as_much_as_another_one() {
+        let (nobody, usual) = (PasswordHash::of_nobody(), hash_password("a password"));
+        assert_eq!((nobody.memory_kib, nobody.cost), (usual.memory_kib, usual.cost));
+        assert!(!nobody.verify(""), "and is of no password");
+    }
 }

@@ -133,7 +133,7 @@ impl Principals {
             certificate_users: settings.topics.certificate_users,
             anonymous: Arc::new(ClientRights::new(Holder::Anonymous, acl.clone())),
             strangers,
-            decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
+            decoy: costliest.unwrap_or_else(PasswordHash::of_nobody),
             users: users.collect(),
             services,
             signing_keys,
