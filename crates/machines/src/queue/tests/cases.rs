@@ -277,7 +277,7 @@ fn bounds_hold() {
 fn one_queue_leaves_room_for_others() {
     let mut driven = Driven::new();
     driven.bounds = Bounds::new(8, 4);
-    for name in ["flood", "other"] {
+    for name in ["flood", "other", "third"] {
         driven.queue(name, Settings { id_window_ms: Some(10), ..Settings::default() });
     }
     let with_id = |id: &str| Message { id: Some(id.into()), ..message("") };
@@ -288,27 +288,29 @@ fn one_queue_leaves_room_for_others() {
         Outcome::Refused(Refusal::Full(limit, _)) => Some(limit),
         outcome => panic!("{outcome:?}"),
     };
-    for id in ["1", "2", "3"] {
+    for id in ["1", "2"] {
         assert_eq!(send(&mut driven, "flood", with_id(id)), None);
     }
-    assert_eq!(send(&mut driven, "flood", with_id("4")), Some(Limit::IdsOfQueue));
-    assert_eq!(send(&mut driven, "other", with_id("4")), None, "others go on");
-    assert_eq!(send(&mut driven, "other", with_id("5")), Some(Limit::Ids));
+    assert_eq!(send(&mut driven, "flood", with_id("3")), Some(Limit::IdsOfQueue));
+    for id in ["3", "4"] {
+        assert_eq!(send(&mut driven, "other", with_id(id)), None, "others go on");
+    }
+    assert_eq!(send(&mut driven, "third", with_id("5")), Some(Limit::Ids));
     driven.now.0 += 10;
     assert_eq!(send(&mut driven, "flood", with_id("4")), None, "ids whose window is over count no more");
-    for _ in 4..6 {
-        assert_eq!(send(&mut driven, "flood", message("")), None);
-    }
+    assert_eq!(send(&mut driven, "flood", message("")), None);
     assert_eq!(send(&mut driven, "flood", message("")), Some(Limit::MessagesOfQueue));
-    assert_eq!(send(&mut driven, "other", with_id("6")), None);
-    assert_eq!(send(&mut driven, "other", message("")), Some(Limit::Messages));
+    for message in [with_id("6"), message("")] {
+        assert_eq!(send(&mut driven, "third", message), None);
+    }
+    assert_eq!(send(&mut driven, "third", message("")), Some(Limit::Messages));
     driven.queues.assert_sound();
 }
 
 #[test]
 fn ids_whose_window_is_over_make_room_in_all_queues() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds::new(1_000, 2);
+    driven.bounds = Bounds { ids_of_queue_max: 2, ..Bounds::new(1_000, 2) };
     for (name, window) in [("short", Some(10)), ("other", None), ("gone", None)] {
         driven.queue(name, Settings { id_window_ms: window, ..Settings::default() });
     }
