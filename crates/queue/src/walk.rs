@@ -55,10 +55,7 @@ impl<R: LogReader> StoppedShard<R> {
 type Read = Result<Arc<Message>, String>;
 
 /// The id that a message has in queues of other servers: the key that it got on the first one. A link gives it the
-/// same, so what both bring is taken once. One that has come back to its first node is a new one: under its first key,
-/// a server that has had it would take it for what it has already, and it would be nowhere.
+/// same, so what both bring is taken once.
 pub fn id_elsewhere(message: &Message, key: MessageKey) -> String {
-    let first = message.id.as_deref().and_then(key_elsewhere);
-    let is_from_here = |first: &MessageKey| (first.node(), first.shard()) == (key.node(), key.shard());
-    first.filter(|first| !is_from_here(first)).unwrap_or(key).to_string()
+    message.id.as_deref().and_then(key_elsewhere).unwrap_or(key).to_string()
 }

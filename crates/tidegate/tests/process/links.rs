@@ -163,36 +163,6 @@ fn messages_that_go_round_in_a_circle_become_dead_letters() {
     servers.into_iter().for_each(|server| assert!(server.terminate().status.success()));
 }
 
-/// They go on under new keys once their first server has forgotten them, and are lost by nobody.
-#[test]
-fn messages_that_come_back_when_they_are_forgotten_go_on_as_new_ones() {
-    let folder = folder();
-    let addresses = [free_address(), free_address()];
-    let servers = [0, 1].map(|at| {
-        let forgets = "name = \"jobs\"\ntrail_ms = 0\n";
-        let sections = linked(at as u16 + 1, addresses[1 - at]).replacen("name = \"jobs\"\n", forgets, 1);
-        Server::start(&settings(folder.path(), ["a", "b"][at], addresses[at], sections))
-    });
-    let mut http = servers.each_ref().map(connect);
-    let messages: Vec<Value> = (0..20).map(|number| json!({ "body": number.to_string() })).collect();
-    ok(http[0].post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
-    let mut sent =
-        || http.each_mut().map(|http| ok(http.get("/v1/queues/jobs"))["totals"]["sent"].as_u64().expect("a number"));
-    wait_for("all have gone round some times", || sent().iter().all(|sent| *sent > 200).then_some(()));
-    // As long as they go round, nobody receives them: now somebody does.
-    let mut seen = BTreeSet::new();
-    wait_for("each is there", || {
-        let received = ok(http[0].post("/v1/queues/jobs/receive", &json!({ "max": 50, "wait_ms": 50 })));
-        seen.extend(texts(&received, "body").into_iter().map(str::to_owned));
-        if !texts(&received, "lease").is_empty() {
-            let leases = json!({ "leases": texts(&received, "lease") });
-            ok(http[0].post("/v1/queues/jobs/acknowledge", &leases));
-        }
-        (seen.len() == messages.len()).then_some(())
-    });
-    servers.into_iter().for_each(|server| assert!(server.terminate().status.success()));
-}
-
 /// A server that was restored beside the one that was backed up gives no key that the other one gives.
 #[test]
 fn a_restored_server_is_another_node_than_the_one_that_goes_on() {
