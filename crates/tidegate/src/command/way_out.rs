@@ -24,7 +24,8 @@ pub fn name_of(family: &Family, log: LogId) -> String {
     format!("{}-{}", family.name, log.shard)
 }
 
-/// What to do about what is `wrong` with a log of the data directory `data`, whose newest snapshot stands at a place:
+/// What to do about what is `wrong` with a log of the data directory `data`, whose newest snapshot stands at a place
+/// (of a log that must be whole, none counts):
 /// damage, which nobody can accept as it is, because records behind it may still be read, and who was told of them
 /// could be told so.
 pub fn way_out(data: &Path, family: &Family, (log, newest): (LogId, Position), wrong: &JournalError) -> String {
@@ -143,7 +144,6 @@ fn without_a_backup(
     (segment, offset): (&Path, u64),
     (log, newest): (LogId, Position),
 ) -> String {
-    let newest = if family.retention == Retention::SinceSnapshot { newest } else { Position(0) };
     if let Some(way) = way_without_a_copy(segment, offset, (log, newest)) {
         return way;
     }

@@ -257,18 +257,25 @@ fn a_receiver_goes_on_waiting_behind_a_body_that_cannot_be_read() {
     server.kill();
 }
 
+/// A server whose first segment has so many messages of the queue `old`, and whose newest snapshot stands some segments
+/// behind it.
+fn with_old_messages(settings: &Settings, count: u64) -> (Server, Http<TcpStream>) {
+    let server = Server::start(settings);
+    let mut http = connect(&server);
+    put(&mut http, "old", &json!({}));
+    put(&mut http, "gone", &json!({}));
+    send_numbers(&mut http, "old", 0..count);
+    send_garbage(&mut http, 1..26);
+    wait_for_snapshot(&settings.data);
+    (server, http)
+}
+
 /// The log is to be kept from the oldest body on, and is not.
 #[test]
 fn bodies_whose_segment_is_gone_are_missed_at_the_start_and_by_an_audit() {
     let folder = folder();
     let settings = settings(folder.path(), LITTLE_MEMORY);
-    let server = Server::start(&settings);
-    let mut http = connect(&server);
-    put(&mut http, "old", &json!({}));
-    put(&mut http, "gone", &json!({}));
-    send_numbers(&mut http, "old", 0..100);
-    send_garbage(&mut http, 1..26);
-    wait_for_snapshot(&settings.data);
+    let (server, _) = with_old_messages(&settings, 100);
     assert!(server.terminate().status.success());
     let first = settings.data.join("journal/queues-0").join(segments(&settings.data).remove(0));
     let away = folder.path().join("away");
@@ -292,14 +299,8 @@ fn bodies_whose_segment_is_gone_are_missed_at_the_start_and_by_an_audit() {
 fn a_log_goes_on_behind_a_segment_that_is_gone_if_its_snapshot_does() {
     let folder = folder();
     let settings = settings(folder.path(), LITTLE_MEMORY);
-    let server = Server::start(&settings);
-    let mut http = connect(&server);
-    put(&mut http, "old", &json!({}));
-    put(&mut http, "gone", &json!({}));
+    let (server, mut http) = with_old_messages(&settings, 20);
     put(&mut http, "new", &json!({}));
-    send_numbers(&mut http, "old", 0..20);
-    send_garbage(&mut http, 1..26);
-    wait_for_snapshot(&settings.data);
     send_numbers(&mut http, "new", 0..20);
     assert!(server.terminate().status.success());
     let log = settings.data.join("journal/queues-0");
