@@ -48,6 +48,7 @@ fn message(message: wire::Message) -> Result<Arc<Message>, Refused> {
         priority: priority.try_into().map_err(|_| malformed("a priority is 0 to 9"))?,
         visible_at: time(message.deliver_at_ms),
         expires_at: time(message.expires_at_ms),
+        via: text(message.via),
         attributes: message.attributes.into(),
         body: message.body.into(),
     }))
@@ -66,6 +67,7 @@ fn delivery(received: &Received) -> wire::Delivery {
             deliver_at_ms: 0,
             expires_at_ms: 0,
             attributes: message.attributes.to_vec(),
+            via: message.via.as_deref().unwrap_or_default().into(),
         }),
     }
 }

@@ -8,7 +8,7 @@ use tidegate_machines::queue::{
 };
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
-const BOUNDS: Bounds = Bounds::new(1_000_000, 1_000_000);
+const BOUNDS: Bounds = Bounds::new(1_000_000, 1_000_000, 1_000_000);
 const NOW: TimeMs = TimeMs(1_000_000);
 
 /// A small shard and its log, as bytes of events.

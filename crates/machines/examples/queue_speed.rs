@@ -25,7 +25,7 @@ const BODY_BYTES: usize = 256;
 /// Bytes of a record with them, about.
 const RECORD_BYTES: u64 = 14_000;
 /// None of the bounds is met.
-const BOUNDS: Bounds = Bounds::new(1 << 40, 1 << 40);
+const BOUNDS: Bounds = Bounds::new(1 << 40, 1 << 40, 1 << 40);
 
 /// The queues, and the log that they were made from.
 struct Shard {

@@ -3,6 +3,8 @@
 /// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
+    /// A queue does not see that a message has come through it before.
+    MessageGoesRound,
     /// Whoever sends may give a message the key of another node as its id.
     KeyOfAnyone,
     /// A torn group is accepted as whole when a log is opened.

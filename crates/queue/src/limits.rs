@@ -29,6 +29,13 @@ config! {
         ids_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
             "of these, ids of all queues that one user or service has made; without it, three quarters of \
              queues.ids_max";
+        ordering_keys_max: Count<u64> = 2_000_000, 0..=1_000_000_000, restart,
+            "different ordering keys that messages of one shard have in their queues";
+        ordering_keys_of_queue_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, ordering keys of one queue; without it, half of queues.ordering_keys_max";
+        ordering_keys_of_owner_max: Optional<Count<u64>> = NoDefault, .., restart,
+            "of these, ordering keys of all queues that one user or service has made; without it, three quarters of \
+             queues.ordering_keys_max";
         bodies_bytes_max: Bytes = 268_435_456, 1_048_576..=1_099_511_627_776, restart,
             "bodies of one shard in memory";
         receivers_max: Count<usize> = 10_000, 1..=1_000_000, restart,
@@ -39,19 +46,23 @@ config! {
 impl QueuesKeys {
     /// Those that decisions see.
     pub fn bounds(&self) -> Bounds {
-        let shared = Bounds::new(self.messages_max, self.ids_max);
+        let shared = Bounds::new(self.messages_max, self.ids_max, self.ordering_keys_max);
         Bounds {
             messages_of_queue_max: self.messages_of_queue_max.unwrap_or(shared.messages_of_queue_max),
             messages_of_owner_max: self.messages_of_owner_max.unwrap_or(shared.messages_of_owner_max),
             ids_of_queue_max: self.ids_of_queue_max.unwrap_or(shared.ids_of_queue_max),
             ids_of_owner_max: self.ids_of_owner_max.unwrap_or(shared.ids_of_owner_max),
+            ordering_keys_of_queue_max: self.ordering_keys_of_queue_max.unwrap_or(shared.ordering_keys_of_queue_max),
+            ordering_keys_of_owner_max: self.ordering_keys_of_owner_max.unwrap_or(shared.ordering_keys_of_owner_max),
             ..shared
         }
     }
 }
 
-/// Memory of a message that waits, without its body and its id: its entry, its place among the others, its timer. Most
-/// take less than half of it; this is one that shares nothing with its neighbours.
+/// Memory of an ordering key that messages have, the longest.
+pub const ORDERING_KEY_MEMORY_BYTES: u64 = 256;
+/// Memory of a message that waits, without its body, id and ordering key: its entry, its place among the others, its
+/// timer. Most take less than half of it; this is one that shares nothing with its neighbours.
 pub const MESSAGE_MEMORY_BYTES: u64 = 32;
 /// Memory of an id that is remembered, the longest.
 pub const ID_MEMORY_BYTES: u64 = 384;
@@ -67,6 +78,8 @@ pub const SHARD_MEMORY_BYTES: u64 = 2 * (STANDING_MAX * (STANDING_BYTES_MAX + 1_
 const _: () = assert!(FINISHED_MAX == 1_048_576, "the key `trail_ms` says so");
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Messages of calls behind which a step serves no more of them: a third of a millisecond, for which others wait.
+pub const WORK_IN_STEP_MAX: usize = 1_024;
 /// Calls that may wait for a shard.
 pub const CALLS_WAITING_MAX: usize = 8_192;
 /// Their bytes.
@@ -80,11 +93,11 @@ pub const CONSUMERS_MAX: usize = 16_384;
 /// Threads that read bodies for a shard.
 pub const FETCH_THREADS: usize = 2;
 /// Records about what ended by the clock that are written in one step.
-pub const TIMERS_PER_STEP: usize = 4;
+pub const TIMERS_PER_STEP: usize = 1;
 /// Schedules that fire in one step: what their texts say is read then.
 pub const FIRINGS_PER_STEP: usize = 64;
 /// Messages that are handed out in one step, about: then the calls have their turn.
-pub const DELIVERIES_PER_STEP: usize = 2_048;
+pub const DELIVERIES_PER_STEP: usize = 1_024;
 /// The log is kept short of garbage from so many segments on.
 pub const SEGMENTS_MIN: u64 = 4;
 /// Bytes of log for each byte of messages that are not gone, before old bodies are written again: the log then has as

@@ -58,6 +58,9 @@ impl Bound {
             Bound::Of(Limit::IdsOfQueue) => "ids_of_queue",
             Bound::Of(Limit::IdsOfOwner) => "ids_of_owner",
             Bound::Of(Limit::Ids) => "ids",
+            Bound::Of(Limit::OrderingKeysOfQueue) => "ordering_keys_of_queue",
+            Bound::Of(Limit::OrderingKeysOfOwner) => "ordering_keys_of_owner",
+            Bound::Of(Limit::OrderingKeys) => "ordering_keys",
             Bound::Of(Limit::Numbers) => "numbers",
             Bound::Queues => "queues",
             Bound::QueuesOfOwner => "queues_of_owner",
@@ -101,6 +104,21 @@ impl Bound {
                 "as many ids of messages are remembered as may be for all queues of a shard (queues.ids_max): none \
                  takes messages with ids until some are forgotten; give queues a shorter id_window_ms, or configure \
                  more"
+            }
+            Bound::Of(Limit::OrderingKeysOfQueue) => {
+                "messages of a queue have as many different ordering keys as those of any one may \
+                 (queues.ordering_keys_of_queue_max): it takes no messages with others; see to it that they are \
+                 received; other queues go on"
+            }
+            Bound::Of(Limit::OrderingKeysOfOwner) => {
+                "messages of the queues that one owner has made have as many different ordering keys as they may \
+                 (queues.ordering_keys_of_owner_max): they take no messages with others; see to it that they are \
+                 received; queues of others go on"
+            }
+            Bound::Of(Limit::OrderingKeys) => {
+                "messages of all queues of a shard have as many different ordering keys as they may \
+                 (queues.ordering_keys_max): none takes messages with others; see to it that they are received, or \
+                 configure more"
             }
             Bound::Of(Limit::Numbers) => {
                 "a shard has given all numbers of messages that there are and takes no more; its queues must be \

@@ -43,7 +43,7 @@ use crate::call::{Answer, Call, Found, Receive};
 use crate::consumers::Consumers;
 use crate::declared::Declared;
 use crate::family::QueuesFamily;
-use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP};
+use crate::limits::{CALL_BYTES_WAITING_MAX, CALLS_WAITING_MAX, TIMERS_PER_STEP, WORK_IN_STEP_MAX};
 use crate::news::News;
 use crate::protocol::RequestTicket;
 use crate::rates::Rates;
@@ -320,11 +320,15 @@ impl<T: RequestTicket> QueueService<T> {
             _ => {}
         }
         match (event, command, outcome) {
-            (Event::Sent { .. }, Command::Send { messages, .. }, Outcome::Sent(receipts)) => {
-                for (message, receipt) in messages.iter().zip(receipts) {
+            (Event::Sent { messages: sent, .. }, Command::Send { messages, .. }, Outcome::Sent(receipts)) => {
+                let taken = messages.iter().zip(receipts).filter(|(_, receipt)| !receipt.is_duplicate);
+                for ((message, receipt), sent) in taken.zip(sent) {
                     let is_due = message.visible_at.is_none_or(|when| bounds.time_of(when, event.at()) <= event.at());
-                    if !receipt.is_duplicate && is_due {
-                        self.bodies.keep(receipt.key.number(), message);
+                    match sent.via {
+                        _ if !is_due => {}
+                        None => self.bodies.keep(receipt.key.number(), message),
+                        // The record has this queue, too.
+                        Some(_) => self.bodies.keep(receipt.key.number(), &Arc::new(sent.to_message())),
                     }
                 }
             }
@@ -442,6 +446,7 @@ impl<T: RequestTicket> Service for QueueService<T> {
     type Stop = JournalError;
 
     const CALLS_WAITING_MAX: usize = CALLS_WAITING_MAX;
+    const WORK_IN_STEP_MAX: usize = WORK_IN_STEP_MAX;
     const CALL_BYTES_WAITING_MAX: usize = CALL_BYTES_WAITING_MAX;
 
     fn weight(call: &Call) -> usize {

@@ -523,6 +523,12 @@ fn a_sender_that_gives_the_key_of_another_message_is_found() {
     is_found_between_nodes(Bug::KeyOfAnyone, &["all that was sent arrives when nothing goes wrong any more"]);
 }
 
+/// The queue says that it has it already, and the link before lets go of the only copy.
+#[test]
+fn a_queue_that_does_not_see_what_has_come_through_it_is_found() {
+    is_found_between_nodes(Bug::MessageGoesRound, &["what comes back to a queue is a dead letter of the one before"]);
+}
+
 /// Ids that are forgotten let through what is given again.
 #[test]
 fn a_message_that_arrives_twice_is_found() {

@@ -277,6 +277,13 @@ fn of_queues(keys: &QueuesKeys) -> Vec<Cost> {
             "messages without their bodies; twice while a snapshot is made",
         ),
         cost("queues.ids_max", keys.ids_max, 2 * queue::ID_MEMORY_BYTES, shards, "ids of messages, likewise"),
+        cost(
+            "queues.ordering_keys_max",
+            keys.ordering_keys_max,
+            2 * queue::ORDERING_KEY_MEMORY_BYTES,
+            shards,
+            "ordering keys of messages, likewise",
+        ),
         cost("queues.bodies_bytes_max", keys.bodies_bytes_max, 1, shards, "bodies of messages"),
         cost("queues.receivers_max", receivers, queue::RECEIVER_MEMORY_BYTES, shards, "requests that wait"),
         cost("queues.shards", shards, QUEUE_LOG_BYTES, 1, "journals of queues: groups and requests under way"),

@@ -59,6 +59,10 @@ pub struct QueueMessageSendBody {
     /// Dropped if nobody acknowledged it by this time, in milliseconds since 1970.
     #[schema(value_type = Option<u64>)]
     expires_at_ms: Option<Whole>,
+    /// Through which queues links or walks have brought it, as a message that was received says it: a queue does not
+    /// take what has come through it. `NODE/QUEUE` for each, with spaces between; at most 1,000 bytes.
+    #[schema(example = "4711/in 812/router")]
+    via: Option<Box<str>>,
     /// What else the receiver is to know, by name: texts, or values with a type. At most 64.
     #[serde(default, deserialize_with = "given_attributes")]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
@@ -117,6 +121,11 @@ pub struct QueueContentBody {
     ordering_key: Option<Box<str>>,
     /// Its level.
     priority: u8,
+    /// Through which queues links have brought it: `NODE/QUEUE` for each, with spaces between, the first one first, and
+    /// the queue on this node that took it last. The queue where it was sent first does not stand there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String, example = "4711/in 812/router")]
+    via: Option<Box<str>>,
     /// What else its sender said.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
@@ -133,6 +142,7 @@ impl From<&Message> for QueueContentBody {
             id_space: message.id_space().map(Into::into),
             ordering_key: message.ordering_key.clone(),
             priority: message.priority,
+            via: message.via.clone(),
             attributes: read_attributes(&message.attributes),
         }
     }
@@ -155,9 +165,9 @@ impl QueueMessageSendBody {
     /// The message of a schedule, and after how long it is dropped.
     pub(super) fn into_standing(mut self) -> Result<(Message, Option<u64>), Problem> {
         let times = [&self.delay_ms, &self.deliver_at_ms, &self.expires_at_ms];
-        if self.id.is_some() || times.into_iter().any(Option::is_some) {
-            let what = "the message of a schedule has no id, and of times only expires_in_ms: each that it sends is \
-                        another one, at another time";
+        if self.id.is_some() || self.via.is_some() || times.into_iter().any(Option::is_some) {
+            let what = "the message of a schedule has no id and no via, and of times only expires_in_ms: each that it \
+                        sends is another one, at another time";
             return Err(Problem::new(SCHEDULE_INVALID, what));
         }
         let expires_in_ms = self.expires_in_ms.take().map(|ms| ms.0);
@@ -186,6 +196,7 @@ impl QueueMessageSendBody {
             priority: self.priority.map_or(PRIORITY_DEFAULT, |priority| priority.0 as u8),
             visible_at: when_of(deliver_at_ms, delay_ms),
             expires_at: when_of(expires_at_ms, expires_in_ms),
+            via: self.via,
             attributes: write_attributes(&self.attributes),
             body,
         })

@@ -115,6 +115,7 @@ impl Rules {
             expires_at: own.expires_at.map(When::At),
             attributes: write_attributes(&attributes),
             body: body.into_boxed_bytes(),
+            ..Message::default()
         };
         Ok(Ready { message: Arc::new(message), body_md5, attributes_md5 })
     }

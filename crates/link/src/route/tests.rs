@@ -55,15 +55,7 @@ fn message(number: u64, to: &str) -> Received {
         attempts: 1,
         lease_left_ms: 1_000,
         expires_in_ms: None,
-        message: Arc::new(Message {
-            id: None,
-            ordering_key: None,
-            priority: 4,
-            visible_at: None,
-            expires_at: None,
-            attributes: written(&[("to", to.to_owned())]),
-            body: Box::default(),
-        }),
+        message: Arc::new(Message { priority: 4, attributes: written(&[("to", to.to_owned())]), ..Message::default() }),
     }
 }
 

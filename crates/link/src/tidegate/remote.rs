@@ -5,7 +5,7 @@ use tidegate_client::ClientError;
 use tidegate_planted::{Bug, is_planted};
 use tidegate_queue::Received;
 use tidegate_queue::machine::KEY_CHARS;
-use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES};
+use tidegate_queue::machine::limits::{BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES, VIA_PLACE_BYTES_MAX};
 use tidegate_runtime::threads::now_ms;
 use tidegate_wire::queue as wire;
 
@@ -127,8 +127,8 @@ fn parts(messages: &[Received]) -> impl Iterator<Item = &[Received]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = rest.iter().take_while(|received| {
-            // The id there may be longer than the one here.
-            bytes += received.message.bytes() + MESSAGE_OVERHEAD_BYTES + KEY_CHARS;
+            // The id there may be longer than the one here, and the way is.
+            bytes += received.message.bytes() + MESSAGE_OVERHEAD_BYTES + KEY_CHARS + VIA_PLACE_BYTES_MAX;
             bytes <= BATCH_BYTES_MAX
         });
         let (part, behind) = rest.split_at(fits.count().max(1).min(rest.len()));
@@ -149,5 +149,6 @@ fn message(received: &Received) -> wire::Message {
         // By the clock of this host: the other node knows none of the queue's.
         expires_at_ms: received.expires_in_ms.map_or(0, |ms| now_ms().0.saturating_add(ms)),
         attributes: message.attributes.to_vec(),
+        via: message.via.as_deref().unwrap_or_default().to_owned(),
     }
 }

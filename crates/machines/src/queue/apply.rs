@@ -363,9 +363,11 @@ impl Queues {
     fn take(&mut self, index: QueueIndex, sent: &Sent<'_>, (place, part): (Place, u16), at: TimeMs) {
         let number = self.next;
         self.next += 1;
-        let queue = self.queue_mut(index);
-        let (group, is_first) = sent.ordering_key.map_or((NO_GROUP, true), |key| queue.groups.add(key, number));
-        let until = match (sent.id, queue.settings.id_window_ms) {
+        let (group, is_first) = match sent.ordering_key {
+            None => (NO_GROUP, true),
+            Some(key) => self.change_groups(index, |groups| groups.add(key, number)),
+        };
+        let until = match (sent.id, self.queue(index).settings.id_window_ms) {
             (None, _) | (_, Some(0)) => None,
             (_, None) => Some(NEVER),
             (_, Some(ms)) => Some(later(at, ms)),

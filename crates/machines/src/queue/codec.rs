@@ -5,9 +5,11 @@ use super::event::{Event, Moved, QueueIndex, Sent, Touched, Verdict};
 use super::key::NUMBER_END;
 use super::limits::{
     BATCH_MESSAGES_MAX, CONSUMER_BYTES_MAX, CRON_BYTES_MAX, ID_BYTES_MAX, NOTE_BYTES_MAX, OWNER_BYTES_MAX, PRIORITIES,
-    PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, WHOLE_ID_BYTES_MAX, ZONE_BYTES_MAX,
+    PURGED_PER_RECORD, QUEUE_NAME_CHARS_MAX, REASON_BYTES_MAX, REFERENCE_BYTES_MAX, VIA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
+    ZONE_BYTES_MAX,
 };
-use super::settings::{Settings, option, put_option};
+use super::settings::{Settings, is_queue_name, option, put_option};
+use super::via::{Via, is_via};
 use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
 use crate::{RecordPosition, TimeMs};
 
@@ -42,8 +44,10 @@ const EXPIRY_FLAG: u8 = 8;
 const FLAGS: u8 = ID_FLAG | KEY_FLAG | DELAY_FLAG | EXPIRY_FLAG;
 /// The priority stands above the flags.
 const PRIORITY_SHIFT: u32 = 4;
+/// In its place, of a message that links have brought: the priority is the next byte, and the way is behind the times.
+const HAS_VIA: u8 = 15;
 
-const _: () = assert!((PRIORITIES as u32 - 1) << PRIORITY_SHIFT <= u8::MAX as u32);
+const _: () = assert!(PRIORITIES <= HAS_VIA as usize && (HAS_VIA as u32) << PRIORITY_SHIFT <= u8::MAX as u32);
 
 /// Bytes that are not an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,9 +87,17 @@ pub(super) fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
         | flag(sent.ordering_key.is_some(), KEY_FLAG)
         | flag(sent.visible_at.is_some(), DELAY_FLAG)
         | flag(sent.expires_at.is_some(), EXPIRY_FLAG);
-    out.push(sent.priority << PRIORITY_SHIFT | flags);
+    match sent.via {
+        None => out.push(sent.priority << PRIORITY_SHIFT | flags),
+        Some(_) => out.extend([HAS_VIA << PRIORITY_SHIFT | flags, sent.priority]),
+    }
     [sent.id, sent.ordering_key].into_iter().flatten().for_each(|text| put_text(out, text));
     [sent.visible_at, sent.expires_at].into_iter().flatten().for_each(|at| put_varint(out, at.0));
+    if let Some(Via { before, node, queue }) = sent.via {
+        put_text(out, before);
+        put_varint(out, u64::from(node));
+        put_text(out, queue);
+    }
     put_bytes(out, sent.attributes);
     put_bytes(out, sent.body);
 }
@@ -144,7 +156,9 @@ fn list<'a, T>(
 
 pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let byte = reader.byte("flags")?;
-    let (flags, priority) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
+    let (flags, above) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
+    let has_via = above == HAS_VIA;
+    let priority = if has_via { reader.byte("a priority")? } else { above };
     require(usize::from(priority) < PRIORITIES, "a priority")?;
     let text = |flag: u8, most: usize, reader: &mut Reader<'a>| match flags & flag {
         0 => Ok(None),
@@ -154,8 +168,22 @@ pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let ordering_key = text(KEY_FLAG, ID_BYTES_MAX, reader)?;
     let visible_at = if flags & DELAY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
     let expires_at = if flags & EXPIRY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
+    let via = if has_via { Some(via(reader)?) } else { None };
     let (attributes, body) = (reader.bytes("attributes")?, reader.bytes("a body")?);
-    Ok(Sent { id, ordering_key, priority, visible_at, expires_at, attributes, body })
+    Ok(Sent { id, ordering_key, priority, visible_at, expires_at, via, attributes, body })
+}
+
+fn via<'a>(reader: &mut Reader<'a>) -> Parsed<Via<'a>> {
+    let before = reader.text(0, VIA_BYTES_MAX, "the way of a message")?;
+    require(before.is_empty() || is_via(before), "the way of a message")?;
+    let node = node(reader)?;
+    let queue = reader.text(1, QUEUE_NAME_CHARS_MAX, "a queue")?;
+    require(is_queue_name(queue), "a queue")?;
+    Ok(Via { before, node, queue })
+}
+
+fn node(reader: &mut Reader<'_>) -> Parsed<u16> {
+    u16::try_from(reader.varint("a node")?).map_err(|_| Malformed { what: "a node" })
 }
 
 impl<'a> Event<'a> {
@@ -303,10 +331,7 @@ impl<'a> Event<'a> {
         let (tag, at) = (reader.byte("tag")?, time(reader, "the time")?);
         let most = BATCH_MESSAGES_MAX;
         let event = match tag {
-            tag::STARTED => {
-                let node = u16::try_from(reader.varint("a node")?);
-                Event::Started { at, node: node.map_err(|_| EventError::Damaged("a node"))? }
-            }
+            tag::STARTED => Event::Started { at, node: node(reader)? },
             tag::QUEUE_SET => {
                 let name = reader.text(1, QUEUE_NAME_CHARS_MAX, "a name")?;
                 let settings = Settings::read(reader)?;

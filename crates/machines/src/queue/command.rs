@@ -33,6 +33,8 @@ pub struct Message {
     pub visible_at: Option<When>,
     /// Dropped if nobody acknowledged it by then; `None` for the queue's own expiry.
     pub expires_at: Option<When>,
+    /// Through which queues links have brought it: see [`super::Via`].
+    pub via: Option<Box<str>>,
     /// What the doors know of it beside its body: bytes whose form is theirs.
     pub attributes: Box<[u8]>,
     /// Its body.
@@ -42,7 +44,8 @@ pub struct Message {
 impl Message {
     /// Bytes that it takes in a record, without [`super::limits::MESSAGE_OVERHEAD_BYTES`].
     pub fn bytes(&self) -> usize {
-        let texts = [&self.id, &self.ordering_key].into_iter().flatten().map(|text| text.len()).sum::<usize>();
+        let texts =
+            [&self.id, &self.ordering_key, &self.via].into_iter().flatten().map(|text| text.len()).sum::<usize>();
         texts + self.attributes.len() + self.body.len()
     }
 }
@@ -402,6 +405,12 @@ pub enum Limit {
     IdsOfOwner,
     /// Of the ids of all queues.
     Ids,
+    /// Of the ordering keys of any one queue.
+    OrderingKeysOfQueue,
+    /// Of the ordering keys of all queues of one owner.
+    OrderingKeysOfOwner,
+    /// Of the ordering keys of all queues.
+    OrderingKeys,
     /// Of the numbers of messages.
     Numbers,
 }
@@ -446,6 +455,21 @@ impl Limit {
                 "as many ids of messages are remembered of all queues of the shard as may be, {most} (queues.ids_max \
                  of the server's configuration); send without ids, send later, or ask the operator"
             ),
+            Limit::OrderingKeysOfQueue => format!(
+                "the messages of the queue have as many different ordering keys as those of one queue may, {most} \
+                 (queues.ordering_keys_of_queue_max of the server's configuration); send without them or under those \
+                 that are there, or receive some first, or ask the operator"
+            ),
+            Limit::OrderingKeysOfOwner => format!(
+                "the messages of the queues that the owner of this one has made have as many different ordering keys \
+                 as they may, {most} (queues.ordering_keys_of_owner_max of the server's configuration); send without \
+                 them or under those that are there, or receive some first, or ask the operator"
+            ),
+            Limit::OrderingKeys => format!(
+                "the messages of all queues of the shard have as many different ordering keys as they may, {most} \
+                 (queues.ordering_keys_max of the server's configuration); send without them or under those that are \
+                 there, send later, or ask the operator"
+            ),
             Limit::Numbers => {
                 "the shard of the queue has given all numbers of messages that there are; ask the operator \
                                to move its queues to another server"
@@ -470,6 +494,12 @@ pub struct Bounds {
     pub ids_of_queue_max: u64,
     /// Of these, those of all queues of one owner.
     pub ids_of_owner_max: u64,
+    /// Ordering keys that messages may have at once.
+    pub ordering_keys_max: u64,
+    /// Of these, those of one queue.
+    pub ordering_keys_of_queue_max: u64,
+    /// Of these, those of all queues of one owner.
+    pub ordering_keys_of_owner_max: u64,
     /// By how much the time of the shard is ahead of the clock of the host, in milliseconds: so much later is what a
     /// sender names by that clock, since nothing may come early by it.
     pub ahead_ms: u64,
@@ -478,7 +508,7 @@ pub struct Bounds {
 impl Bounds {
     /// Bounds of all queues, of which one queue may have half, and one owner with all its queues three quarters: others
     /// go on when it is full, also those of the same owner.
-    pub const fn new(messages_max: u64, ids_max: u64) -> Bounds {
+    pub const fn new(messages_max: u64, ids_max: u64, ordering_keys_max: u64) -> Bounds {
         Bounds {
             messages_max,
             messages_of_queue_max: messages_max - messages_max / 2,
@@ -486,6 +516,9 @@ impl Bounds {
             ids_max,
             ids_of_queue_max: ids_max - ids_max / 2,
             ids_of_owner_max: ids_max - ids_max / 4,
+            ordering_keys_max,
+            ordering_keys_of_queue_max: ordering_keys_max - ordering_keys_max / 2,
+            ordering_keys_of_owner_max: ordering_keys_max - ordering_keys_max / 4,
             ahead_ms: 0,
         }
     }

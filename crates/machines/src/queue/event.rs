@@ -1,6 +1,7 @@
 //! What happens to the queues of a shard: the records of its log.
 
 use super::settings::Settings;
+use super::via::Via;
 use crate::{RecordPosition, TimeMs};
 
 /// Which queue of its shard; a number that is used again when the queue is deleted.
@@ -38,6 +39,8 @@ pub struct Sent<'a> {
     pub visible_at: Option<TimeMs>,
     /// When it is dropped.
     pub expires_at: Option<TimeMs>,
+    /// Through which queues links have brought it, this one with them.
+    pub via: Option<Via<'a>>,
     /// What the doors know of it.
     pub attributes: &'a [u8],
     /// Its body.

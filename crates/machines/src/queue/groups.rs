@@ -13,10 +13,10 @@ pub(super) struct Groups {
     free: Vec<u32>,
 }
 
-/// A slot: the messages of a key, or none.
+/// A slot: a key and its messages, or neither.
 #[derive(Debug)]
 struct Group {
-    key: Arc<str>,
+    key: Option<Arc<str>>,
     members: Members,
 }
 
@@ -88,8 +88,9 @@ impl Groups {
             Some(slot) => *slot,
             None => {
                 let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-                let group = Group { key: key.into(), members: Members::None };
-                self.by_key.insert(group.key.clone(), slot);
+                let key: Arc<str> = key.into();
+                self.by_key.insert(key.clone(), slot);
+                let group = Group { key: Some(key), members: Members::None };
                 match self.slots.get_mut(slot as usize) {
                     Some(free) => *free = group,
                     None => self.slots.push(group),
@@ -109,10 +110,16 @@ impl Groups {
         members.remove(number);
         let next = members.first();
         if next.is_none() {
-            self.by_key.remove(&**key);
+            let key = key.take().expect("a group with messages has a key");
+            self.by_key.remove(&key);
             self.free.push(slot);
         }
         next.filter(|_| was_first)
+    }
+
+    /// How many keys there are.
+    pub fn count(&self) -> u64 {
+        self.by_key.len() as u64
     }
 
     /// The first message of a key, if there is one.
@@ -128,7 +135,7 @@ impl Groups {
 
     /// The key of a group.
     pub fn key(&self, slot: u32) -> &str {
-        &self.slots[slot as usize].key
+        self.slots[slot as usize].key.as_deref().expect("a group with messages has a key")
     }
 
     /// All keys, with their messages: how many, and which.

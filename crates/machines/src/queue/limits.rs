@@ -40,6 +40,10 @@ pub const STANDING_BYTES_MAX: usize = 16 * 1024;
 pub const CRON_BYTES_MAX: usize = 128;
 /// Bytes of the name of a time zone.
 pub const ZONE_BYTES_MAX: usize = 64;
+/// Bytes of the way that a message has come: through a dozen queues with the longest names, a hundred with short ones.
+pub const VIA_BYTES_MAX: usize = 1_000;
+/// Bytes that a queue adds to it, at most.
+pub const VIA_PLACE_BYTES_MAX: usize = " 65535/".len() + QUEUE_NAME_CHARS_MAX;
 /// Bytes of the name of a consumer.
 pub const CONSUMER_BYTES_MAX: usize = 64;
 /// Bytes of the reason of a rejection.

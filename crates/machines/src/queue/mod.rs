@@ -46,6 +46,7 @@ mod snapshot;
 mod sound;
 mod standing;
 mod state;
+mod via;
 
 pub use apply::Mismatch;
 pub use codec::EventError;
@@ -61,6 +62,7 @@ pub use settings::{BadSetting, Settings, is_queue_name, shortened};
 pub use snapshot::SnapshotError;
 pub use standing::{DueStanding, Standing, StandingSettings};
 pub use state::{Counts, Queues, Totals};
+pub use via::Via;
 
 #[cfg(test)]
 mod tests;

@@ -24,6 +24,8 @@ pub(super) struct Owned {
     pub messages: u64,
     /// Ids of its queues that are remembered, in the measure of their bound.
     pub ids: u64,
+    /// Ordering keys of messages of its queues.
+    pub ordering_keys: u64,
 }
 
 /// The owners of a shard.
@@ -55,7 +57,7 @@ impl Owners {
         let owned = &mut self.owned[index.0 as usize];
         change(owned);
         if owned.queues + owned.schedules == 0 {
-            assert!(*owned == Owned::default(), "messages and ids are of queues");
+            assert!(*owned == Owned::default(), "messages, ids and keys are of queues");
             self.names.remove(name);
             self.free.push(index);
         }
@@ -87,11 +89,12 @@ impl Queues {
     pub(super) fn enter_owner(&mut self, index: QueueIndex) {
         let queue = self.queues[index.0 as usize].as_mut().expect("the queue is there");
         let Some(name) = &queue.settings.owner else { return };
-        let (messages, ids) = (queue.members.len(), queue.ids.count());
+        let (messages, ids, ordering_keys) = (queue.members.len(), queue.ids.count(), queue.groups.count());
         queue.owner = Some(self.owners.change(name, |owned| {
             owned.queues += 1;
             owned.messages += messages;
             owned.ids += ids;
+            owned.ordering_keys += ordering_keys;
         }));
     }
 
@@ -99,12 +102,13 @@ impl Queues {
     pub(super) fn leave_owner(&mut self, index: QueueIndex) {
         let queue = self.queues[index.0 as usize].as_mut().expect("the queue is there");
         let Some(name) = &queue.settings.owner else { return };
-        let (messages, ids) = (queue.members.len(), queue.ids.count());
+        let (messages, ids, ordering_keys) = (queue.members.len(), queue.ids.count(), queue.groups.count());
         queue.owner = None;
         self.owners.change(name, |owned| {
             owned.queues -= 1;
             owned.messages -= messages;
             owned.ids -= ids;
+            owned.ordering_keys -= ordering_keys;
         });
     }
 
@@ -140,6 +144,7 @@ impl Queues {
                 owned.queues += 1;
                 owned.messages += queue.members.len();
                 owned.ids += queue.ids.count();
+                owned.ordering_keys += queue.groups.count();
             }
             for owner in queue.standing.values().filter_map(|standing| standing.settings.owner.as_deref()) {
                 counted.entry(owner).or_default().schedules += 1;

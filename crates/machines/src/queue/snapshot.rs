@@ -214,19 +214,20 @@ impl Queues {
             self.enter_owner(QueueIndex(index));
             self.read_ids(reader, QueueIndex(index))?;
             self.read_standing(reader, owners, QueueIndex(index))?;
-            let next = self.next;
-            let queue = self.queue_mut(QueueIndex(index));
             for _ in 0..reader.varint("a count of groups")? {
                 let key = reader.text(1, ID_BYTES_MAX, "an ordering key")?;
-                require(queue.groups.last_key().is_none_or(|before| before < key), "groups are in order")?;
+                require(
+                    self.queue(QueueIndex(index)).groups.last_key().is_none_or(|before| before < key),
+                    "groups are in order",
+                )?;
                 let members = reader.varint("a count of members")?;
                 require(members > 0, "a group has members")?;
                 let mut before = 0;
                 for _ in 0..members {
                     let number = reader.varint("a number")?;
-                    require(number < next, "a group has messages that were taken")?;
+                    require(number < self.next, "a group has messages that were taken")?;
                     require(number > before, "members of a group are in order")?;
-                    let (slot, _) = queue.groups.add(key, number);
+                    let (slot, _) = self.change_groups(QueueIndex(index), |groups| groups.add(key, number));
                     require(grouped.insert(number, (QueueIndex(index), slot)).is_none(), "a message has one group")?;
                     before = number;
                 }

@@ -81,6 +81,8 @@ impl Queues {
         assert!(ids == self.ids_due.len(), "an id is forgotten once");
         let counted: u64 = self.queues.iter().flatten().map(|queue| queue.ids.count()).sum();
         assert!(counted == self.ids, "ids are counted");
+        let counted: u64 = self.queues.iter().flatten().map(|queue| queue.groups.count()).sum();
+        assert!(counted == self.ordering_keys, "ordering keys are counted");
         self.assert_standing_sound();
         self.assert_owners_sound();
         let is_known = |(until, index, id): &(TimeMs, QueueIndex, Arc<str>)| {

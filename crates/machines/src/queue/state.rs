@@ -138,6 +138,8 @@ pub struct Queues {
     pub(super) finished: VecDeque<(TimeMs, u64)>,
     /// How many ids are remembered, in the measure of their bound.
     pub(super) ids: u64,
+    /// How many ordering keys messages have in their queues.
+    pub(super) ordering_keys: u64,
     /// The ids of all queues that are texts, by when they are forgotten.
     pub(super) ids_due: BTreeSet<(TimeMs, QueueIndex, Arc<str>)>,
     /// Chunks of those that are keys, by when the first of each is.
@@ -162,6 +164,7 @@ impl Queues {
             live_bytes: 0,
             finished: VecDeque::new(),
             ids: 0,
+            ordering_keys: 0,
             ids_due: BTreeSet::new(),
             keys_due: BTreeSet::new(),
             standing_due: BTreeSet::new(),
@@ -192,6 +195,11 @@ impl Queues {
     /// Where the dead letters of a queue go, if that queue is there.
     pub(super) fn dead_letter_of(&self, index: QueueIndex) -> Option<QueueIndex> {
         self.queue(index).settings.dead_letter.as_deref().and_then(|name| self.index(name))
+    }
+
+    /// The number of this node, since it was started last.
+    pub(super) fn node(&self) -> u16 {
+        self.starts.last_key_value().map_or(0, |(_, started)| started.node)
     }
 
     /// The key of a message that was taken at `at`.
@@ -267,9 +275,11 @@ impl Queues {
         let entry = self.messages.of(number);
         self.leave(number, &entry);
         let Entry { queue, group, .. } = entry;
-        let of = self.queue_mut(queue);
-        of.members.remove(number);
-        let next = if group == NO_GROUP { None } else { of.groups.remove(group, number) };
+        self.queue_mut(queue).members.remove(number);
+        let next = match group {
+            NO_GROUP => None,
+            _ => self.change_groups(queue, |groups| groups.remove(group, number)),
+        };
         self.change_owned(queue, |owned| owned.messages -= 1);
         if group != NO_GROUP {
             self.messages.change(number, |entry| entry.group = NO_GROUP);
@@ -295,6 +305,19 @@ impl Queues {
         self.enter(number, &entry);
     }
 
+    /// Changes the groups of a queue, and counts them.
+    pub(super) fn change_groups<R>(&mut self, index: QueueIndex, change: impl FnOnce(&mut Groups) -> R) -> R {
+        let groups = &mut self.queue_mut(index).groups;
+        let before = groups.count();
+        let changed = change(groups);
+        let after = groups.count();
+        if before != after {
+            self.ordering_keys = self.ordering_keys - before + after;
+            self.change_owned(index, |owned| owned.ordering_keys = owned.ordering_keys - before + after);
+        }
+        changed
+    }
+
     /// The ordering key of a message, if it has one in its queue.
     pub(super) fn ordering_key_of(&self, entry: &Entry) -> Option<&str> {
         (entry.group != NO_GROUP).then(|| self.queue(entry.queue).groups.key(entry.group))
@@ -307,9 +330,8 @@ impl Queues {
         let key: Option<Box<str>> = self.ordering_key_of(&entry).map(Into::into);
         self.change_queue(number, to, entry.expires_at, at);
         if let Some(key) = key {
-            let groups = &mut self.queue_mut(to).groups;
-            let before = groups.first_of(&key);
-            let (group, is_first) = groups.add(&key, number);
+            let before = self.queue(to).groups.first_of(&key);
+            let (group, is_first) = self.change_groups(to, |groups| groups.add(&key, number));
             self.messages.change(number, |entry| entry.group = group);
             // One that came later and goes behind it now.
             let behind = before.filter(|_| is_first).filter(|it| self.messages.of(*it).state == MessageState::Ready);

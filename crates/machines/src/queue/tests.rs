@@ -10,7 +10,7 @@ use super::*;
 use crate::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 /// Bounds that no test meets unless it wants to.
-pub const BOUNDS: Bounds = Bounds::new(2_000, 2_000);
+pub const BOUNDS: Bounds = Bounds::new(2_000, 2_000, 2_000);
 
 /// The keys of all messages.
 pub const ALL_KEYS: RangeInclusive<MessageKey> = MessageKey::from_bits(0)..=MessageKey::MAX;
@@ -83,6 +83,14 @@ impl Driven {
             Outcome::Sent(receipts) => receipts,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// A message as it stands in the log.
+    pub fn body(&self, number: u64) -> Message {
+        let place = self.queues.body_place(number).expect("it is there");
+        let record = self.records.iter().find(|(_, at)| at.position == place.record).expect("it was written");
+        let event = Queues::decode(&record.0).expect("it was read before");
+        event.part(place.part).expect("the record has it").to_message()
     }
 
     pub fn receive(&mut self, queue: &str, max: usize) -> Vec<Lease> {

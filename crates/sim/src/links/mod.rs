@@ -4,7 +4,9 @@
 //! ```text
 //!   sender ─▶ texts ═link═▶ in ─route─┬▶ west ═link═▶ west ─▶ receivers
 //!             node 0        node 1    ├▶ east ═link═▶ east ─▶
-//!                                     └▶ unrouted             node 2
+//!                           ▲         ├▶ dead                 node 2
+//!                           ║         └▶ round ═link═▶ round ─┬▶ dead
+//!                           ╚══════link═══ it is refused ═════╝
 //! ```
 //!
 //! Each node is a world of its own, with all faults of the harness; the code that forwards is that of a real node, but
@@ -16,7 +18,8 @@
 //!   key of the last node, and not again when its receiver was told that it is done.
 //! * A message is what was sent, under the key of its first node, and comes not before its time.
 //! * Those of one ordering key that a rule gives out by weight arrive in their order.
-//! * What no rule fits is a dead letter of the node in the middle, and nothing else is left there.
+//! * What no rule fits is a dead letter of the node in the middle; what the links lead back to that node is one of the
+//!   last; and nothing else is left.
 //! * Every node remembers what became of each message, and its counters add up.
 
 mod clients;
@@ -47,6 +50,10 @@ pub const NAME: &str = "links";
 
 /// Nodes in a row.
 const NODES: usize = 3;
+/// Where dead letters go.
+const DEAD: &str = "dead";
+/// The queues of what comes back.
+const ROUND: &str = "round";
 /// Ticks within which all that was sent arrives once nothing goes wrong any more.
 const QUIET_BUDGET: u64 = 40_000;
 
@@ -99,15 +106,22 @@ fn queues(place: usize, chance: &mut Chance) -> Vec<(Box<str>, Settings)> {
         messages_max: chance.happens(500).then(|| chance.within(2..=12)),
         ..common.clone()
     };
+    let with_dead_letters = |settings| Settings { dead_letter: Some(DEAD.into()), ..settings };
     match place {
         0 => vec![("texts".into(), common)],
         1 => vec![
-            ("unrouted".into(), common.clone()),
-            ("in".into(), Settings { dead_letter: Some("unrouted".into()), ..common.clone() }),
+            (DEAD.into(), common.clone()),
+            ("in".into(), with_dead_letters(common.clone())),
             ("west".into(), small(chance)),
             ("east".into(), small(chance)),
+            (ROUND.into(), common),
         ],
-        _ => vec![("west".into(), small(chance)), ("east".into(), small(chance))],
+        _ => vec![
+            (DEAD.into(), common.clone()),
+            ("west".into(), small(chance)),
+            ("east".into(), small(chance)),
+            (ROUND.into(), with_dead_letters(common)),
+        ],
     }
 }
 
@@ -197,7 +211,7 @@ impl<S: Store> Row<S> {
     fn is_quiet(&self) -> bool {
         let is_left = |place: usize| {
             let node = self.worlds[place].node.as_ref().expect("it was looked at just now");
-            node.state(0).each_queue().any(|of| of.name != "unrouted" && of.counts != Default::default())
+            node.state(0).each_queue().any(|of| of.name != DEAD && of.counts != Default::default())
         };
         self.clients.oracle.is_done()
             && self.network.borrow().is_idle()

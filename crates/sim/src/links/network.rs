@@ -161,6 +161,7 @@ fn call_of(request: &[u8]) -> Call {
         priority: message.priority.expect("a link names it") as u8,
         visible_at: time(message.deliver_at_ms),
         expires_at: time(message.expires_at_ms),
+        via: text(message.via),
         attributes: message.attributes.into(),
         body: message.body.into(),
     };

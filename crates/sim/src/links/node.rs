@@ -237,7 +237,7 @@ impl<S: Store> Workload<S> for LinkedNode {
         // A route needs its queues on one shard.
         let shards = 1;
         let options = QueueOptions {
-            bounds: Bounds::new(*chance.one_of(&[80, 200, 2_000]), 5_000),
+            bounds: Bounds::new(*chance.one_of(&[80, 200, 2_000]), 5_000, 5_000),
             node: 0,
             bodies_bytes_max: *chance.one_of(&[1 << 10, 16 << 10]),
             receivers_max: 10_000,

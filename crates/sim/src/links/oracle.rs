@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_machines::TimeMs;
-use tidegate_machines::queue::{MessageKey, MessageState, Queues};
+use tidegate_machines::queue::{MessageKey, MessageState, MessageView, Queues};
 use tidegate_queue::Received;
 use tidegate_queue::machine::{Message, When};
 
+use super::{DEAD, ROUND};
 use crate::chance::Chance;
 use crate::violation::{Violation, must};
 
@@ -24,6 +25,15 @@ pub enum Way {
     Failover,
     /// No rule fits: it is a dead letter.
     Nowhere,
+    /// The links lead it back to the node in the middle: it is a dead letter of the last one.
+    Round,
+}
+
+impl Way {
+    /// Whether it comes out at the end.
+    fn has_end(self) -> bool {
+        matches!(self, Way::ByWeight | Way::Failover)
+    }
 }
 
 /// A message.
@@ -62,12 +72,13 @@ impl Oracle {
     /// So many messages.
     pub fn draw(chance: &mut Chance, count: u64, now: u64) -> Oracle {
         let content = |number: u64| {
-            let way = [Way::ByWeight, Way::ByWeight, Way::Failover, Way::Failover, Way::Nowhere];
-            let way = way[chance.weighted(&[10, 10, 10, 10, 3])];
+            let ways = [Way::ByWeight, Way::Failover, Way::Nowhere, Way::Round];
+            let way = ways[chance.weighted(&[20, 20, 3, 2])];
             let prefix = match way {
                 Way::ByWeight => "+1",
                 Way::Failover => "+4",
                 Way::Nowhere => "-",
+                Way::Round => "+9",
             };
             let delay = if chance.happens(100) { chance.within(1..=4_000) } else { 0 };
             let ordering_key = chance.happens(500).then(|| format!("key-{}", chance.below(KEYS)).into());
@@ -78,6 +89,7 @@ impl Oracle {
                 priority: 4,
                 visible_at: (delay > 0).then_some(When::At(TimeMs(now + delay))),
                 expires_at: None,
+                via: None,
                 attributes: format!(r#"{{"to":"{prefix}{number}"}}"#).into_bytes().into(),
                 body: number.to_le_bytes().into(),
             };
@@ -144,7 +156,7 @@ impl Oracle {
         let words = |content: &Content| format!("{content:?}: {lease:?} of queue {queue}, {message:?}");
         let sent = &content.message;
         let is_same = (&sent.attributes, &sent.ordering_key) == (&message.attributes, &message.ordering_key);
-        must(is_same && content.way != Way::Nowhere, "what arrives is what was sent", || words(content))?;
+        must(is_same && content.way.has_end(), "what arrives is what was sent", || words(content))?;
         let name = message.id.as_deref().and_then(|id| id.parse::<MessageKey>().ok());
         let is_named = name.is_some() && content.key.is_none_or(|key| name == Some(key));
         must(is_named, "a message has the key of its first node on all others", || words(content))?;
@@ -174,7 +186,7 @@ impl Oracle {
 
     /// Whether every message that was taken has its end, as far as clients know.
     pub fn is_done(&self) -> bool {
-        self.contents.iter().all(|content| content.key.is_some() && (content.is_done || content.way == Way::Nowhere))
+        self.contents.iter().all(|content| content.key.is_some() && (content.is_done || !content.way.has_end()))
     }
 
     /// What must hold when all is quiet: of the first node, the one in the middle, and the last one.
@@ -187,15 +199,19 @@ impl Oracle {
             let here = state_of(first, Some(key));
             let is_gone = here.is_some_and(|view| view.state == MessageState::Acknowledged);
             must(is_gone, "what was forwarded is gone from the first node, with a trail", words)?;
-            let there = state_of(middle, middle.key_of_id("in", &key.to_string(), TimeMs(0)));
-            let fits = there.is_some_and(|view| match content.way {
-                Way::Nowhere => &*view.queue == "unrouted" && !view.state.is_finished(),
+            let taken_as = |state: &Queues, queue| state_of(state, state.key_of_id(queue, &key.to_string(), TimeMs(0)));
+            let is_dead = |view: &MessageView| &*view.queue == DEAD && !view.state.is_finished();
+            let fits = taken_as(middle, "in").is_some_and(|view| match content.way {
+                Way::Nowhere => is_dead(&view),
+                Way::Round => &*view.queue == ROUND && view.state == MessageState::Acknowledged,
                 _ => matches!(&*view.queue, "west" | "east") && view.state == MessageState::Acknowledged,
             });
             must(fits, "the node in the middle has routed each message, or has it as a dead letter", words)?;
             let at_the_end = content.last.and_then(|(key, _)| state_of(last, Some(key)));
             let is_done = at_the_end.is_some_and(|view| view.state == MessageState::Acknowledged);
-            must(is_done != (content.way == Way::Nowhere), "each message that was taken arrives", words)?;
+            must(is_done == content.way.has_end(), "each message that was taken arrives", words)?;
+            let is_kept = content.way != Way::Round || taken_as(last, ROUND).is_some_and(|view| is_dead(&view));
+            must(is_kept, "what comes back to a queue is a dead letter of the one before", words)?;
         }
         for state in states {
             let (counts, totals) = state.all();
@@ -205,7 +221,10 @@ impl Oracle {
                 format!("{counts:?} {totals:?}")
             })?;
         }
-        let stranded = self.contents.iter().filter(|content| content.way == Way::Nowhere).count() as u64;
-        must(middle.totals().1 == stranded, "only dead letters are left", || format!("{:?}", middle.totals()))
+        for (state, way) in [(middle, Way::Nowhere), (last, Way::Round)] {
+            let stranded = self.contents.iter().filter(|content| content.way == way).count() as u64;
+            must(state.totals().1 == stranded, "only dead letters are left", || format!("{:?}", state.totals()))?;
+        }
+        Ok(())
     }
 }

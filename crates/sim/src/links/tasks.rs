@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{LocalSet, yield_now};
 
+use super::ROUND;
 use super::network::{Network, Way};
 use super::node::{AsLink, Process, TICK_MS};
 
@@ -34,7 +35,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// The links of node `place`: the first one gives all to the second, which routes, and gives all to the third.
+    /// The links of node `place`: the first one gives all to the second, which routes, and gives all to the third. That
+    /// gives some of it back.
     pub fn new(place: usize, process: &Rc<RefCell<Process>>, network: &Rc<RefCell<Network>>) -> Tasks {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let (runtime, local, stop) =
@@ -46,14 +48,18 @@ impl Tasks {
             stop: stop.subscribe(),
             states: states.clone(),
         };
-        let link = |from: &str, to: &str| -> Running {
-            let transport = Way { network: network.clone(), to: place + 1 };
+        let link = |from: &str, (node, to): (usize, &str)| -> Running {
+            let transport = Way { network: network.clone(), to: node };
             start().forward(Forwarding { link: settings("link", from), to: to.into(), batch: BATCH, transport })
         };
         let running: Vec<Running> = match place {
-            0 => vec![link("texts", "in")],
-            1 => vec![link("west", "west"), link("east", "east"), Box::new(route()).start(start())],
-            _ => Vec::new(),
+            0 => vec![link("texts", (1, "in"))],
+            1 => {
+                let mut running = vec![Box::new(route()).start(start())];
+                running.extend(["west", "east", ROUND].map(|queue| link(queue, (2, queue))));
+                running
+            }
+            _ => vec![link(ROUND, (1, "in"))],
         };
         let _within = runtime.enter();
         running.into_iter().for_each(|running| drop(local.spawn_local(running)));
@@ -78,15 +84,19 @@ fn settings(kind: &'static str, from: &str) -> LinkSettings {
     LinkSettings { kind, name: from.into(), from: from.into(), lease_ms: LEASE_MS, pause_max_ms: PAUSE_MAX_MS }
 }
 
-/// `+1` goes by weight, `+4` to the first that is there, and nothing else is for any rule.
+/// `+1` goes by weight, `+4` to the first that is there, `+9` comes back, and nothing else is for any rule.
 fn route() -> Route {
-    let rule = |prefix: &str, choose, weights: [u64; 2]| Rule {
+    let rule = |prefix: &str, choose, to: &[(&str, u64)]| Rule {
         attribute: "to".into(),
         prefix: vec![prefix.into()],
         contains: Vec::new(),
-        to: vec![("west".into(), weights[0]), ("east".into(), weights[1])],
+        to: to.iter().map(|(queue, weight)| ((*queue).into(), *weight)).collect(),
         choose,
     };
-    let rules = vec![rule("+1", Choose::Weight, [1, 2]), rule("+4", Choose::Failover, [1, 1])];
+    let rules = vec![
+        rule("+1", Choose::Weight, &[("west", 1), ("east", 2)]),
+        rule("+4", Choose::Failover, &[("west", 1), ("east", 1)]),
+        rule("+9", Choose::Weight, &[(ROUND, 1)]),
+    ];
     Route { link: settings("route", "in"), rules, batch: BATCH }
 }

@@ -40,6 +40,7 @@ impl Content {
             priority: drawn.priority,
             visible_at: drawn.visible_at,
             expires_at: drawn.expires_at,
+            via: None,
             attributes: attributes.into(),
             body: body.into(),
         };

@@ -139,7 +139,7 @@ impl Plan {
             body_bytes: 60 + some(300),
             shards: chance.within(1..=2) as u16,
             options: QueueOptions {
-                bounds: Bounds::new(chance.within(60..=140), 2_000),
+                bounds: Bounds::new(chance.within(60..=140), 2_000, 2_000),
                 node: 7,
                 bodies_bytes_max: *chance.one_of(&[1 << 10, 4 << 10, 16 << 10]),
                 receivers_max: 10_000,

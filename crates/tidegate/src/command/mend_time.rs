@@ -116,7 +116,9 @@ fn holds_said(mended: &Mended, wall: TimeMs) -> String {
              end then, and the others lose as much of what was left to them",
             behind_ms / 1_000
         ),
-        false => format!("{holds} open holds keep the time that was left to them"),
+        false => {
+            format!("{holds} open holds keep the time that was left to them, which passes also while no server runs")
+        }
     }
 }
 

@@ -135,33 +135,59 @@ fn messages_of_two_servers_without_numbers_are_not_taken_for_each_other() {
     first.into_iter().chain([c]).for_each(|server| assert!(server.terminate().status.success()));
 }
 
-/// Two servers that send each other what comes from the other one.
-#[test]
-fn messages_that_go_round_in_a_circle_become_dead_letters() {
+/// Two servers that send each other what comes from the other one, with dead letter queues. What was not taken once
+/// more by the `last` of them, because it had it, is a dead letter of the one before.
+fn in_a_circle(trail_ms: u64, id: impl Fn(usize) -> Option<String>, last: usize) {
     let folder = folder();
     let addresses = [free_address(), free_address()];
     let servers = [0, 1].map(|at| {
-        let dead = "name = \"jobs\"\nattempts_max = 5\ndead_letter = \"dead\"\n\n[[queue]]\nname = \"dead\"\n";
-        let sections = linked(at as u16 + 1, addresses[1 - at]).replacen("name = \"jobs\"\n", dead, 1);
+        let dead = format!(
+            "name = \"jobs\"\ntrail_ms = {trail_ms}\nattempts_max = 5\ndead_letter = \"dead\"\n\n\
+             [[queue]]\nname = \"dead\"\n"
+        );
+        let sections = linked(at as u16 + 1, addresses[1 - at]).replacen("name = \"jobs\"\n", &dead, 1);
         Server::start(&settings(folder.path(), ["a", "b"][at], addresses[at], sections))
     });
-    let [a, b] = servers.each_ref().map(connect);
-    let (mut a, mut b) = (a, b);
-    let message = |number: usize| json!({ "body": number.to_string() });
+    let mut https = servers.each_ref().map(connect);
+    let message = |number: usize| match id(number) {
+        Some(id) => json!({ "body": number.to_string(), "id": id }),
+        None => json!({ "body": number.to_string() }),
+    };
     let messages: Vec<Value> = (0..20).map(message).collect();
-    ok(a.post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
-    wait_for("the second server gives up on them", || {
-        (ok(b.get("/v1/queues/dead"))["waiting"] == messages.len()).then_some(())
+    ok(https[0].post("/v1/queues/jobs/messages", &json!({ "messages": messages })));
+    let before = 1 - last;
+    wait_for("the server before gives up on them", || {
+        (ok(https[before].get("/v1/queues/dead"))["waiting"] == messages.len()).then_some(())
     });
     wait_for("they are nowhere else", || {
-        let others = [a.get("/v1/queues/jobs"), a.get("/v1/queues/dead"), b.get("/v1/queues/jobs")];
+        let others = [(0, "jobs"), (1, "jobs"), (last, "dead")];
         let is_empty = |figures: Value| figures["waiting"] == 0 && figures["leased"] == 0;
-        others.map(ok).into_iter().all(is_empty).then_some(())
+        others.into_iter().all(|(at, queue)| is_empty(ok(https[at].get(&format!("/v1/queues/{queue}"))))).then_some(())
     });
-    let received = ok(b.post("/v1/queues/dead/receive", &json!({ "max": 20 })));
-    let trail = ok(b.get(&format!("/v1/messages/{}", texts(&received, "key")[0])));
+    let received = ok(https[before].post("/v1/queues/dead/receive", &json!({ "max": 20 })));
+    let bodies: BTreeSet<&str> = texts(&received, "body").into_iter().collect();
+    assert_eq!(bodies.len(), messages.len(), "{received}");
+    let trail = ok(https[before].get(&format!("/v1/messages/{}", texts(&received, "key")[0])));
     assert!(trail.to_string().contains("it has come back to here"), "{trail}");
     servers.into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+#[test]
+fn messages_that_go_round_in_a_circle_become_dead_letters() {
+    in_a_circle(3_600_000, |_| None, 0);
+}
+
+/// The first server has forgotten them when they come back, so they go to the second one twice.
+#[test]
+fn messages_that_were_forgotten_go_round_in_no_circle() {
+    in_a_circle(0, |_| None, 1);
+}
+
+/// Another server has sent them there: the first one gave them no key by which it could know them.
+#[test]
+fn messages_that_come_from_elsewhere_go_round_in_no_circle() {
+    let of_another_node = |number: usize| Some(format!("01KB3V5X2M00G00000000000{number:02}"));
+    in_a_circle(3_600_000, of_another_node, 0);
 }
 
 /// A server that was restored beside the one that was backed up gives no key that the other one gives.

@@ -1,6 +1,6 @@
 //! What is to become of messages that are sent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tidegate_planted::{Bug, is_planted};
@@ -16,17 +16,24 @@ use crate::queue::limits::{
 };
 use crate::queue::settings::Settings;
 use crate::queue::state::{Queues, later};
+use crate::queue::via::{Via, has_passed, is_via};
 use crate::{IdSpace, TimeMs};
 
-/// Why a message is not taken that has come back to its first queue.
-const HAS_COME_ROUND: &str = "its id is the key of a message that this queue has or had: it has come back to here. See \
-                              where the links of the other nodes lead";
+/// Why a message is not taken that has come back.
+const HAS_COME_ROUND: &str = "this queue has it or has had it: it has come back to here. See where the links of the \
+                              other nodes lead";
 
 impl Queues {
-    pub(super) fn send<'a>(&self, name: &str, messages: &'a [Arc<Message>], bounds: Bounds, at: TimeMs) -> Decided<'a> {
+    pub(super) fn send<'a>(
+        &self,
+        name: &'a str,
+        messages: &'a [Arc<Message>],
+        bounds: Bounds,
+        at: TimeMs,
+    ) -> Decided<'a> {
         let (index, queue) = self.find(name)?;
         argument(!messages.is_empty(), "a request has at least one message")?;
-        let bytes: usize = messages.iter().map(|message| message.bytes() + MESSAGE_OVERHEAD_BYTES).sum();
+        let bytes: usize = messages.iter().map(|message| bytes_in_record(message, name)).sum();
         if messages.len() > BATCH_MESSAGES_MAX || bytes > BATCH_BYTES_MAX {
             return Err(Refusal::BatchTooLarge);
         }
@@ -39,7 +46,7 @@ impl Queues {
         for (place, message) in messages.iter().enumerate() {
             let invalid = |what| Refusal::MessageInvalid { index: place, what };
             check_message(message, bounds, at).map_err(invalid)?;
-            if self.has_come_round(index, message) {
+            if self.has_come_round((index, name), message) {
                 return Err(invalid(HAS_COME_ROUND));
             }
             let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
@@ -50,36 +57,42 @@ impl Queues {
             }
             let key = self.key_of(self.next + sent.len() as u64, at);
             ids_here.extend(id.map(|id| (id, key)));
-            sent.push(sent_of(message, &queue.settings, bounds, at));
+            let via = via_to(message).map(|before| Via { before, node: self.node(), queue: name });
+            sent.push(Sent { via, ..sent_of(message, &queue.settings, bounds, at) });
             receipts.push(Receipt { key, is_duplicate: false });
         }
         if sent.is_empty() {
             return answer(Outcome::Sent(receipts));
         }
-        self.check_limits(index, (sent.len() as u64, ids_here.len() as u64), bounds, at)?;
+        self.check_limits(index, &sent, ids_here.len() as u64, bounds, at)?;
         append(Event::Sent { at, queue: index, first: self.next, messages: sent }, Outcome::Sent(receipts))
     }
 
-    /// Whether a message has come back to the queue that gave it its key, as far as that is remembered: taken, it would
-    /// go round for ever. To say that it is here already would lose it, as it may be on its way out.
-    fn has_come_round(&self, index: QueueIndex, message: &Message) -> bool {
+    /// Whether a message has come back to a queue: to the one that gave it its key, as long as that is remembered, or
+    /// to one that it has come through since. Taken, it would go round for ever. To say that it is here already would
+    /// lose it, as it may be on its way out.
+    fn has_come_round(&self, (index, name): (QueueIndex, &str), message: &Message) -> bool {
         let key = message.id.as_deref().and_then(key_elsewhere);
         let entry = key.and_then(|key| self.entry_of(key));
+        let is_node = |node| node == self.node() || self.starts.values().any(|started| started.node == node);
         entry.is_some_and(|entry| entry.queue == index)
+            || message.via.as_deref().is_some_and(|via| has_passed(via, name, is_node))
+                && !is_planted(Bug::MessageGoesRound)
     }
 
-    /// Whether a queue may have so many messages and ids more.
+    /// Whether a queue may have these messages, and so many ids more.
     pub(in crate::queue) fn check_limits(
         &self,
         index: QueueIndex,
-        (messages, ids): (u64, u64),
+        sent: &[Sent<'_>],
+        ids: u64,
         bounds: Bounds,
         at: TimeMs,
     ) -> Result<(), Refusal> {
         let queue = self.queue(index);
         let of_owner = queue.owner.map(|owner| self.owners.get(owner)).unwrap_or_default();
         let if_owned = |most| if queue.owner.is_some() { most } else { u64::MAX };
-        let in_queue = queue.members.len();
+        let (messages, in_queue) = (sent.len() as u64, queue.members.len());
         for (limit, before, most) in [
             (Limit::OfSettings, in_queue, queue.settings.messages_max.unwrap_or(u64::MAX)),
             (Limit::MessagesOfQueue, in_queue, bounds.messages_of_queue_max),
@@ -87,6 +100,20 @@ impl Queues {
             (Limit::Messages, self.live(), bounds.messages_max),
         ] {
             limit.check(before + messages, most)?;
+        }
+        let keyed = sent.iter().filter_map(|sent| sent.ordering_key);
+        let mut keys = keyed.clone().count() as u64;
+        let of_keys = [
+            (Limit::OrderingKeysOfQueue, queue.groups.count(), bounds.ordering_keys_of_queue_max),
+            (Limit::OrderingKeysOfOwner, of_owner.ordering_keys, if_owned(bounds.ordering_keys_of_owner_max)),
+            (Limit::OrderingKeys, self.ordering_keys, bounds.ordering_keys_max),
+        ];
+        // Which of them are new is only looked for if it matters.
+        if of_keys.iter().any(|(_, before, most)| before + keys > *most) {
+            keys = keyed.filter(|key| queue.groups.first_of(key).is_none()).collect::<HashSet<_>>().len() as u64;
+        }
+        for (limit, before, most) in of_keys.into_iter().filter(|_| keys > 0) {
+            limit.check(before + keys, most)?;
         }
         for (limit, before, most) in [
             (Limit::IdsOfQueue, queue.ids.count(), bounds.ids_of_queue_max),
@@ -108,6 +135,19 @@ impl Queues {
     }
 }
 
+/// Through which queues a message has come to one that takes it now, if links have brought it: what is not sent by its
+/// first sender has the key of its first node, or says its way.
+fn via_to(message: &Message) -> Option<&str> {
+    let is_relayed = || message.id.as_deref().and_then(key_elsewhere).is_some();
+    message.via.as_deref().or_else(|| is_relayed().then_some(""))
+}
+
+/// Bytes that a message takes in a record of this queue, at most.
+fn bytes_in_record(message: &Message, queue: &str) -> usize {
+    let of_queue = via_to(message).map_or(0, |before| Via { before, node: u16::MAX, queue }.bytes() - before.len());
+    message.bytes() + of_queue + MESSAGE_OVERHEAD_BYTES
+}
+
 pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: TimeMs) -> Result<(), &'static str> {
     let rule = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
     let id = message.id.as_deref();
@@ -118,11 +158,17 @@ pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: Tim
         "its ordering key has 1 to 128 bytes without control characters",
     )?;
     rule(usize::from(message.priority) < PRIORITIES, "its priority is 0 to 9")?;
-    // What a server puts before an id is none of its sender's, nor is a key that a link gives.
-    let of_servers = id.map_or(0, |id| match key_elsewhere(id) {
-        Some(_) => id.len(),
-        None => id.len() - sender_id(id).len(),
-    });
+    let via = message.via.as_deref();
+    rule(
+        via.is_none_or(is_via),
+        "its via is NODE/QUEUE for each queue that it has come through, with spaces between, and at most 1000 bytes",
+    )?;
+    // What a server puts before an id is none of its sender's, nor is a key that a link gives, or the way it has come.
+    let of_servers = via.map_or(0, str::len)
+        + id.map_or(0, |id| match key_elsewhere(id) {
+            Some(_) => id.len(),
+            None => id.len() - sender_id(id).len(),
+        });
     rule(message.bytes() - of_servers <= MESSAGE_BYTES_MAX, "it has at most 262144 bytes, with its attributes")?;
     let latest = later(at, AHEAD_MS_MAX);
     let time = |when: Option<When>| when.map(|when| bounds.time_of(when, at));
@@ -168,6 +214,7 @@ impl Message {
             priority: self.priority,
             visible_at: time(self.visible_at),
             expires_at: time(self.expires_at),
+            via: self.via.as_deref().and_then(Via::parse),
             attributes: &self.attributes,
             body: &self.body,
         }
@@ -183,14 +230,15 @@ impl Sent<'_> {
             priority: self.priority,
             visible_at: self.visible_at.map(When::At),
             expires_at: self.expires_at.map(When::At),
+            via: self.via.map(|via| via.to_string().into()),
             attributes: self.attributes.into(),
             body: self.body.into(),
         }
     }
 
-    /// Bytes of id, ordering key, attributes and body.
+    /// Bytes of id, ordering key, way, attributes and body.
     pub fn bytes(&self) -> usize {
         let texts = [self.id, self.ordering_key].into_iter().flatten().map(str::len).sum::<usize>();
-        texts + self.attributes.len() + self.body.len()
+        texts + self.via.map_or(0, |via| via.bytes()) + self.attributes.len() + self.body.len()
     }
 }

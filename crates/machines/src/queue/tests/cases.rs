@@ -253,7 +253,7 @@ fn a_purge_removes_what_was_there() {
 #[test]
 fn bounds_hold() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds::new(3, 1);
+    driven.bounds = Bounds::new(3, 1, 8);
     driven.queue("jobs", Settings { messages_max: Some(2), ..Settings::default() });
     driven.queue("others", Settings::default());
     driven.send("jobs", &[message("a"), message("b")]);
@@ -276,7 +276,7 @@ fn bounds_hold() {
 #[test]
 fn one_queue_leaves_room_for_others() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds::new(8, 4);
+    driven.bounds = Bounds::new(8, 4, 8);
     for name in ["flood", "other", "third"] {
         driven.queue(name, Settings { id_window_ms: Some(10), ..Settings::default() });
     }
@@ -310,7 +310,7 @@ fn one_queue_leaves_room_for_others() {
 #[test]
 fn ids_whose_window_is_over_make_room_in_all_queues() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds { ids_of_queue_max: 2, ..Bounds::new(1_000, 2) };
+    driven.bounds = Bounds { ids_of_queue_max: 2, ..Bounds::new(1_000, 2, 8) };
     for (name, window) in [("short", Some(10)), ("other", None), ("gone", None)] {
         driven.queue(name, Settings { id_window_ms: window, ..Settings::default() });
     }
@@ -365,6 +365,59 @@ fn keys_grow_and_say_where_their_message_is() {
     }
     for bad in ["", "0", "ZZZZZZZZZZZZZZZZZZZZZZZZZZ", "0000000000000000000000000I", "000000000000000000000000000"] {
         assert_eq!(bad.parse::<MessageKey>(), Err(NoKey), "{bad}");
+    }
+}
+
+/// A message that comes a second time on its way to a queue is refused; one that is given a second time is a duplicate.
+#[test]
+fn a_queue_does_not_take_what_has_come_through_it() {
+    let mut driven = Driven::new();
+    driven.ask(Command::Start { node: 4 });
+    ["jobs", "other"].into_iter().for_each(|name| driven.queue(name, Settings::default()));
+    let of_other_node = MessageKey::new(TimeMs(5), 9, ShardIndex(0), 1, 7).to_string();
+    let sent = |via: Option<&str>| {
+        [Message { id: Some(of_other_node.clone().into()), via: via.map(Into::into), ..message("a") }]
+    };
+    let first = driven.send("jobs", &sent(Some("9/out")));
+    let again = driven.send("jobs", &sent(Some("9/out")));
+    assert!(again[0].is_duplicate && again[0].key == first[0].key);
+    let node = first[0].key.node();
+    let round = format!("9/out {node}/jobs 3/out");
+    let refused = |driven: &mut Driven, via: &str| {
+        let messages = sent(Some(via)).map(Arc::new);
+        let answer = driven.ask(Command::Send { queue: "jobs", messages: &messages });
+        matches!(answer, Outcome::Refused(Refusal::MessageInvalid { index: 0, .. }))
+    };
+    assert!(refused(&mut driven, &round));
+    // Under another number, the node is the one that it was.
+    driven.ask(Command::Start { node: node + 1 });
+    assert!(refused(&mut driven, &round));
+    assert!(!refused(&mut driven, &format!("9/out {}/jobs", node + 2)));
+    // Another queue here is not there yet.
+    assert!(!driven.send("other", &sent(Some(&round)))[0].is_duplicate);
+    assert!(refused(&mut driven, "not a way"));
+}
+
+/// What a link gives on has the queue that it comes from in its way; what its first sender sends has none.
+#[test]
+fn a_record_has_the_way_of_a_message() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings::default());
+    let key = MessageKey::new(TimeMs(5), 9, ShardIndex(0), 1, 7).to_string();
+    let of_link = Message { id: Some(key.into()), ..message("b") };
+    let through = Message { via: Some("9/out".into()), ..message("c") };
+    let receipts = driven.send("jobs", &[message("a"), of_link, through]);
+    let ways = receipts.iter().map(|receipt| driven.body(receipt.key.number()).via.map(String::from));
+    let here = format!("{}/jobs", receipts[0].key.node());
+    assert_eq!(ways.collect::<Vec<_>>(), [None, Some(here.clone()), Some(format!("9/out {here}"))]);
+    // They are moved with it.
+    let messages: Vec<_> =
+        receipts.iter().map(|of| (of.key.number(), Arc::new(driven.body(of.key.number())))).collect();
+    let before: Vec<_> = messages.iter().map(|(number, _)| driven.queues.body_place(*number)).collect();
+    assert_eq!(driven.ask(Command::Move { messages: &messages }), Outcome::Done);
+    for ((number, message), place) in messages.iter().zip(before) {
+        assert_ne!(driven.queues.body_place(*number), place);
+        assert_eq!(driven.body(*number), **message);
     }
 }
 

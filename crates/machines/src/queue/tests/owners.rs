@@ -17,7 +17,7 @@ fn make(driven: &mut Driven, name: &str, owner: Option<&str>) -> Outcome {
 }
 
 fn owned(queues: u64, schedules: u64, messages: u64, ids: u64) -> Owned {
-    Owned { queues, schedules, messages, ids }
+    Owned { queues, schedules, messages, ids, ordering_keys: 0 }
 }
 
 fn with_id(id: &str) -> Message {
@@ -36,7 +36,7 @@ fn limit(driven: &mut Driven, queue: &str, message: Message) -> Option<(Limit, u
 #[test]
 fn one_owner_of_two_queues_leaves_room_for_others() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds::new(8, 4);
+    driven.bounds = Bounds::new(8, 4, 8);
     for (name, owner) in [("one", "ann"), ("two", "ann"), ("other", "bob")] {
         driven.queue(name, of(owner));
     }
@@ -67,7 +67,7 @@ fn one_owner_of_two_queues_leaves_room_for_others() {
 #[test]
 fn a_queue_without_an_owner_is_bounded_by_itself_alone() {
     let mut driven = Driven::new();
-    driven.bounds = Bounds { messages_of_owner_max: 0, ids_of_owner_max: 0, ..Bounds::new(8, 8) };
+    driven.bounds = Bounds { messages_of_owner_max: 0, ids_of_owner_max: 0, ..Bounds::new(8, 8, 8) };
     driven.queue("declared", Settings::default());
     driven.queue("own", of("ann"));
     assert_eq!(limit(&mut driven, "declared", with_id("1")), None);
@@ -190,6 +190,38 @@ fn an_owner_has_a_name_that_is_not_too_long() {
     }
 }
 
+/// Each key takes memory of its own, whatever messages it has.
+#[test]
+fn ordering_keys_have_bounds_of_their_own() {
+    let mut driven = Driven::new();
+    driven.bounds = Bounds { ordering_keys_of_queue_max: 3, ..Bounds::new(1_000, 0, 6) };
+    for (name, owner) in [("one", "ann"), ("two", "ann"), ("other", "bob")] {
+        driven.queue(name, of(owner));
+    }
+    let keyed = |key: &str| Message { ordering_key: Some(key.into()), ..message("") };
+    for key in ["a", "b", "c"] {
+        assert_eq!(limit(&mut driven, "one", keyed(key)), None);
+    }
+    assert_eq!(limit(&mut driven, "one", keyed("d")), Some((Limit::OrderingKeysOfQueue, 3)));
+    assert_eq!(limit(&mut driven, "one", keyed("a")), None, "one that is there takes no more room");
+    assert_eq!(limit(&mut driven, "one", message("")), None);
+    assert_eq!(limit(&mut driven, "two", keyed("a")), None, "a queue has its own");
+    assert_eq!(driven.queues.owned_by("ann").ordering_keys, 4);
+    assert_eq!(limit(&mut driven, "two", keyed("b")), None);
+    assert_eq!(limit(&mut driven, "two", keyed("c")), Some((Limit::OrderingKeysOfOwner, 5)));
+    assert_eq!(limit(&mut driven, "other", keyed("a")), None, "another owner goes on");
+    assert_eq!(limit(&mut driven, "other", keyed("b")), Some((Limit::OrderingKeys, 6)));
+    // A batch counts each new key once.
+    let leases = driven.receive("one", 3);
+    driven.acknowledge("one", &leases);
+    let batch = |keys: &[&str]| keys.iter().map(|key| Arc::new(keyed(key))).collect::<Vec<_>>();
+    let refused = driven.ask(Command::Send { queue: "one", messages: &batch(&["x", "y", "z"]) });
+    assert!(matches!(refused, Outcome::Refused(Refusal::Full(Limit::OrderingKeysOfQueue, 3))), "{refused:?}");
+    let sent = driven.ask(Command::Send { queue: "one", messages: &batch(&["x", "x", "a", "y", "y"]) });
+    assert!(matches!(sent, Outcome::Sent(_)), "{sent:?}");
+    assert_eq!(driven.queues.owned_by("ann").ordering_keys, 5);
+}
+
 #[test]
 fn a_refusal_says_the_bound_and_what_to_do() {
     for (limit, texts) in [
@@ -200,15 +232,16 @@ fn a_refusal_says_the_bound_and_what_to_do() {
         (Limit::IdsOfQueue, ["7 (", "queues.ids_of_queue_max"]),
         (Limit::IdsOfOwner, ["7 (", "queues.ids_of_owner_max"]),
         (Limit::Ids, ["7 (", "queues.ids_max"]),
+        (Limit::OrderingKeysOfQueue, ["7 (", "queues.ordering_keys_of_queue_max"]),
+        (Limit::OrderingKeysOfOwner, ["7 (", "queues.ordering_keys_of_owner_max"]),
+        (Limit::OrderingKeys, ["7 (", "queues.ordering_keys_max"]),
     ] {
         let text = Refusal::Full(limit, 7).to_string();
         assert!(texts.iter().all(|part| text.contains(part)), "{text}");
-        let is_of_ids = matches!(limit, Limit::IdsOfQueue | Limit::IdsOfOwner | Limit::Ids);
-        assert_eq!(
-            text.contains("have as many messages") || text.contains("has as many messages"),
-            !is_of_ids,
-            "{text}"
-        );
+        let counted =
+            ["have as many messages", "has as many messages", "as many ids", "as many different ordering keys"];
+        let named = counted.iter().filter(|what| text.contains(**what)).count();
+        assert_eq!(named, 1, "{text}");
         assert!(!text.contains("  "), "{text}");
     }
     for (refusal, number) in [

@@ -9,7 +9,8 @@
 //! Promise: nothing is written into the directory, and a message is counted as sent when the other server has it. Its
 //! key is its id there, so a second walk, or a link that brought it before, has it taken once, as long as that queue
 //! remembers ids. What was handed out and not acknowledged is sent, too: whoever had it may not have been done. A queue
-//! that is full there keeps no other one back: it is passed over from then on, and named at the end.
+//! that is full there, is not there, or that this client may not send to, keeps no other one back: it is passed over
+//! from then on, and named at the end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,7 +99,7 @@ struct Counts {
     unreadable: u64,
     /// Sent without attributes that no HTTP client can send.
     stripped: u64,
-    /// Not sent, because the queue there is full.
+    /// Not sent, because the queue there was passed over.
     left: u64,
     /// Not taken, for what they are.
     refused: u64,
@@ -136,14 +137,14 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
         told_at: Instant::now(),
         counts: BTreeMap::new(),
         done: arguments.after,
-        full: BTreeMap::new(),
+        passed_over: BTreeMap::new(),
     };
     let done = walk.shards(&shards);
     walk.bar.finish_and_clear();
-    walk.summary(done.is_ok() && walk.full.is_empty());
+    walk.summary(done.is_ok() && walk.passed_over.is_empty());
     done?;
-    if !walk.full.is_empty() {
-        return Err(walk.full_queues());
+    if !walk.passed_over.is_empty() {
+        return Err(walk.queues_passed_over());
     }
     if let refused @ 1.. = walk.total().refused {
         return Err(anyhow!(
@@ -206,8 +207,8 @@ struct Walk<'a> {
     counts: BTreeMap<Box<str>, Counts>,
     /// All up to this key is done.
     done: Option<MessageKey>,
-    /// Queues that are full there, and what the server says of that: nothing more is sent to them.
-    full: BTreeMap<Box<str>, String>,
+    /// Queues that take nothing there, and what the server says of that: nothing more is sent to them.
+    passed_over: BTreeMap<Box<str>, String>,
 }
 
 impl Walk<'_> {
@@ -256,14 +257,14 @@ impl Walk<'_> {
             }
         }
         for (queue, messages) in by_queue.iter().filter(|_| !self.arguments.dry_run) {
-            let sent = match self.full.contains_key(queue) {
+            let sent = match self.passed_over.contains_key(queue) {
                 true => 0,
                 false => self.queue(queue, messages)?,
             };
             self.counts.entry(queue.clone()).or_default().left += (messages.len() - sent) as u64;
         }
-        // Who goes on comes to what had no room, too.
-        if self.full.is_empty() {
+        // Who goes on comes to what was passed over, too.
+        if self.passed_over.is_empty() {
             self.done = batch.last().map(|(_, view)| view.key).or(self.done);
         }
         self.tell();
@@ -271,7 +272,7 @@ impl Walk<'_> {
     }
 
     /// Sends messages to their queue, in requests of a size that a server takes and for which the queue has room. How
-    /// many it took: all, unless it is full.
+    /// many it took: all, unless it is passed over.
     fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<usize, Failure> {
         let (mut rest, mut most) = (messages, messages.len());
         while !rest.is_empty() {
@@ -284,14 +285,15 @@ impl Walk<'_> {
             let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(queue)), &json!({ "messages": bodies }));
             if let Err(Failure::Refused(refusal)) = &answer
-                && refusal.code() == "queue_full"
+                && matches!(refusal.code(), "queue_full" | "queue_not_found" | "forbidden")
             {
-                if part.len() == 1 {
-                    self.full.insert(queue.into(), refusal.detail().to_owned());
-                    return Ok(messages.len() - rest.len());
+                // Fewer may have room.
+                if refusal.code() == "queue_full" && part.len() > 1 {
+                    most = part.len() / 2;
+                    continue;
                 }
-                most = part.len() / 2;
-                continue;
+                self.passed_over.insert(queue.into(), refusal.detail().to_owned());
+                return Ok(messages.len() - rest.len());
             }
             if let Err(Failure::Refused(refusal)) = &answer
                 && refusal.code() == "message_invalid"
@@ -329,13 +331,14 @@ impl Walk<'_> {
         }
     }
 
-    /// Which queues were full there, as the end of a walk.
-    fn full_queues(&self) -> Failure {
+    /// Which queues did not take all there, as the end of a walk.
+    fn queues_passed_over(&self) -> Failure {
         let left = |queue: &str| self.counts.get(queue).map_or(0, |counts| counts.left);
-        let named = self.full.iter().map(|(queue, why)| format!("{queue} ({} not sent): {why}", left(queue)));
-        let (count, named) = (self.full.len(), named.collect::<Vec<_>>().join("; "));
+        let named = self.passed_over.iter().map(|(queue, why)| format!("{queue} ({} not sent): {why}", left(queue)));
+        let (count, named) = (self.passed_over.len(), named.collect::<Vec<_>>().join("; "));
         anyhow!(
-            "{count} queues there were full, and all others were walked: {named}. Make room, and walk again: {ONCE}"
+            "{count} queues there did not take all, and all others were walked: {named}. Mend that, and walk again: \
+             {ONCE}"
         )
         .into()
     }
@@ -387,7 +390,7 @@ impl Walk<'_> {
             let Counts { messages, sent, duplicates, expired, unreadable, left, refused, .. } = counts;
             let more = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
             let (expired, unreadable) = (more(expired, "expired"), more(unreadable, "cannot be read"));
-            let left = more(left, "not sent: the queue there is full") + &more(refused, "not taken");
+            let left = more(left, "not sent: the queue there does not take them") + &more(refused, "not taken");
             match is_dry {
                 true => say(format_args!("{name}: {messages} messages{expired}{unreadable}")),
                 false => say(format_args!(
@@ -416,7 +419,7 @@ impl Walk<'_> {
         let fields = |Counts { messages, sent, duplicates, expired, unreadable, stripped, left, refused }: Counts| {
             json!({
                 "messages": messages, "sent": sent, "duplicates": duplicates, "expired": expired,
-                "unreadable": unreadable, "without_attributes": stripped, "full": left,
+                "unreadable": unreadable, "without_attributes": stripped, "passed_over": left,
                 "refused": refused,
             })
         };
@@ -453,6 +456,7 @@ fn body_of(view: &MessageView, message: &Message) -> Value {
         ("ordering_key", view.ordering_key.as_deref().map(Value::from)),
         ("deliver_at_ms", deliver_at.map(|at| at.0.into())),
         ("expires_at_ms", view.expires_at.map(|at| at.0.into())),
+        ("via", message.via.as_deref().map(Value::from)),
     ];
     for (field, value) in given {
         if let Some(value) = value {
