@@ -8,13 +8,14 @@
 //!
 //! Promise: what was written before there were types, and what a later version adds to an attribute, is read.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -159,6 +160,11 @@ pub fn read_attributes(bytes: &[u8]) -> QueueAttributes {
     named.into_iter().filter_map(known).collect()
 }
 
+/// Whether [`read_attributes`] finds attributes there, if there are any bytes.
+pub fn is_object_or_nothing(bytes: &[u8]) -> bool {
+    bytes.is_empty() || serde_json::from_slice::<BTreeMap<Cow<'_, str>, IgnoredAny>>(bytes).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +183,17 @@ mod tests {
         assert_eq!(read_attributes(&bytes), attributes);
         assert_eq!(attributes["key"].binary(), Some(vec![0xde, 0xad, 0xbe, 0xef]));
         assert_eq!(write_attributes(&QueueAttributes::new()).len(), 0);
+    }
+
+    #[test]
+    fn bytes_that_are_no_object_are_seen() {
+        for good in ["", "{}", r#"{"a":"1"}"#, r#" {"a":{"type":"Number","value":"1"},"of a later version":[1]} "#] {
+            assert!(is_object_or_nothing(good.as_bytes()), "{good}");
+        }
+        for bad in ["x", "[]", "1", "{", r#"{"a"}"#, r#"{"a":1}}"#, "{\"\u{0}\":1}", " "] {
+            assert!(!is_object_or_nothing(bad.as_bytes()), "{bad}");
+        }
+        assert!(!is_object_or_nothing(b"{\"\xff\":1}"));
     }
 
     #[test]

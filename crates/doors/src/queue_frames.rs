@@ -16,6 +16,7 @@ use tidegate_wire::queue::queue_reply::Reply;
 use crate::auth::{Identity, QueueAction};
 use crate::binary::Refused;
 use crate::binary::frames::{FrameRoom, QUEUE_FAMILY, RoomCost, Waits};
+use crate::queue_attributes::is_object_or_nothing;
 use crate::queue_calls::consumer_of;
 use crate::queue_http::{check_right, problem};
 
@@ -38,7 +39,11 @@ fn leases(leases: &[wire::Lease]) -> Result<Vec<Lease>, Refused> {
     leases.iter().map(lease).collect()
 }
 
-fn message(message: wire::Message) -> Result<Arc<Message>, Refused> {
+fn message((index, message): (usize, wire::Message)) -> Result<Arc<Message>, Refused> {
+    if !is_object_or_nothing(&message.attributes) {
+        let what = format!("message {index}: its attributes are a JSON object, as over HTTP, or no bytes");
+        return Err(Refused::new("message_invalid", what));
+    }
     let text = |text: String| (!text.is_empty()).then(|| text.into_boxed_str());
     let time = |at: u64| (at > 0).then_some(When::At(TimeMs(at)));
     let priority = message.priority.unwrap_or(PRIORITY_DEFAULT.into());
@@ -91,7 +96,7 @@ fn read_request(identity: &Identity, body: &[u8]) -> Result<QueueRequest, Refuse
             may(QueueAction::Send, &queue)?;
             // Each message counts as a request.
             identity.charge(messages.len().saturating_sub(1) as u32);
-            let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
+            let messages = messages.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
             Call::Send { queue: queue.into(), messages }
         }
         Request::Receive(wire::Receive { queue, max, lease_ms, wait_ms, consumer }) => {

@@ -112,7 +112,7 @@ impl<T: Target> Forward<T> {
                 Ok(session) => {
                     let began = Instant::now();
                     if !self.is_probing {
-                        self.set_up(true);
+                        self.tell_success();
                     }
                     match self.serve(Rc::new(session)).await {
                         End::Stop => return,
@@ -167,7 +167,7 @@ impl<T: Target> Forward<T> {
         }
     }
 
-    /// A message was taken.
+    /// The other side is there, and has failed at no message since, or has taken one.
     fn tell_success(&mut self) {
         self.set_up(true);
         if self.told.works() {

@@ -1,4 +1,5 @@
-//! Receivers on the binary port: who goes away while it waits gets nothing.
+//! Queues on the binary port: who goes away while it waits gets nothing, and what other doors could not show is
+//! refused.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -54,6 +55,31 @@ impl Binary {
             other => panic!("messages are answered: {other:?}"),
         }
     }
+}
+
+/// Other doors show attributes, and would show none of those.
+#[test]
+fn attributes_that_are_no_json_object_are_refused() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({}));
+    let mut binary = Binary::connect(&server);
+    let mut send = |attributes: &[&[u8]]| {
+        let message =
+            |attributes: &&[u8]| wire::Message { attributes: attributes.to_vec(), ..wire::Message::default() };
+        let messages = attributes.iter().map(message).collect();
+        binary.ask(queue_request::Request::Send(wire::Send { queue: "orders".into(), messages }));
+    };
+    send(&[b"{}", b"\x01\x02"]);
+    send(&[br#"{"to":"a"}"#, b""]);
+    assert_eq!(binary.refused(), "message_invalid");
+    let frame = binary.frame();
+    assert!(matches!(decode_reply(&frame).expect("a reply").body, ReplyBodyRef::Room(_)), "these are taken");
+    let got = receive(&mut http, "orders", 10, 0);
+    assert_eq!((got.len(), &got[0]["attributes"]["to"]), (2, &json!("a")));
+    end(server, &settings);
 }
 
 #[test]
