@@ -1,9 +1,12 @@
 //! Where the logs of a data directory are cut while a server writes them.
 //!
 //! ```text
-//!   of each family:  ends of all logs ─▶ base   ends again ─▶ cut   ends again ─▶ bound    (looked up in this order)
-//!                    close the cuts between base and bound ─▶ wait until the logs prove them durable
+//!   of all families:  ends of all logs ─▶ base   ends again ─▶ cut   ends again ─▶ bound    (looked up in this order)
+//!   of each family:   close the cuts between base and bound ─▶ wait until the logs prove them durable
 //! ```
+//!
+//! Why all families together: a base is found by reading the newest segment of a log, which may take a second, and the
+//! other two in some microseconds. What one family tells another between their two cuts only one of them has.
 //!
 //! Promise: what was durable when the looking began is before the cuts. A cut is believed when the log itself says that
 //! everything before it is durable; see `docs/formats/journal.md`.
@@ -22,20 +25,34 @@ use crate::known::Known;
 const PROOF_WITHIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Cuts all logs of a family, given in the order of their shards.
-pub(crate) fn cut_family(known: &Known, logs: &[LogFiles<RealDisk>]) -> Result<Vec<Cursor>, BackupError> {
-    let base = each(logs, |_, files| {
-        let last = files.segments()?.last().copied().unwrap_or_default();
-        Ok(files.tail(files.begins(last)?)?.end)
-    })?;
-    if logs.len() == 1 {
-        return Ok(base);
-    }
-    let cut = each(logs, |shard, files| Ok(files.tail_again(base[shard])?.end))?;
-    let bound = each(logs, |shard, files| Ok(files.tail_again(cut[shard])?.end))?;
-    let mut windows = each(logs, |shard, files| Window::read(files, known, (base[shard], cut[shard], bound[shard])))?;
-    close(&mut windows).map_err(|missing| inconsistent(known, missing))?;
-    Ok(windows.iter().map(Window::cut).collect())
+/// A family, and its logs in the order of their shards.
+pub(crate) type OfFamily<'a> = (&'a Known, &'a [LogFiles<RealDisk>]);
+
+/// Cuts all logs of these families, one family after the other: what an earlier one says that it has told a later one
+/// is before the cuts of the latter.
+pub(crate) fn cut_all(families: &[OfFamily<'_>]) -> Result<Vec<Vec<Cursor>>, BackupError> {
+    let again = |before: &[Vec<Cursor>]| -> Result<Vec<Vec<Cursor>>, JournalError> {
+        let of = |((_, logs), before): (&OfFamily<'_>, &Vec<Cursor>)| {
+            each(logs, |shard, files| Ok(files.tail_again(before[shard])?.end))
+        };
+        families.iter().zip(before).map(of).collect()
+    };
+    let base = families.iter().map(|(_, logs)| each(logs, |_, files| end_of(files))).collect::<Result<Vec<_>, _>>()?;
+    let cut = again(&base)?;
+    let bound = again(&cut)?;
+    let of = |(family, (known, logs)): (usize, &OfFamily<'_>)| {
+        let (base, cut, bound) = (&base[family], &cut[family], &bound[family]);
+        let window = |shard: usize, files: &_| Window::read(files, known, (base[shard], cut[shard], bound[shard]));
+        let mut windows = each(logs, window)?;
+        close(&mut windows).map_err(|missing| inconsistent(known, missing))?;
+        Ok(windows.iter().map(Window::cut).collect())
+    };
+    families.iter().enumerate().map(of).collect()
+}
+
+fn end_of(files: &LogFiles<RealDisk>) -> Result<Cursor, JournalError> {
+    let last = files.segments()?.last().copied().unwrap_or_default();
+    Ok(files.tail(files.begins(last)?)?.end)
 }
 
 fn each<T>(

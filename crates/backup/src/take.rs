@@ -19,7 +19,7 @@ use tidegate_shard::snapshot::check;
 
 use crate::Progress;
 use crate::copying::{Copying, Part, Reread};
-use crate::cut::{cut_family, settle};
+use crate::cut::{OfFamily, cut_all, settle};
 use crate::destination::destination;
 use crate::error::BackupError;
 use crate::files::{Held, IDENTITY, MANIFEST, Store, create_folder, sync_folder, write_file};
@@ -76,13 +76,7 @@ pub fn take(
     let source = Source { logs: LocalLogs::new(RealDisk, data, &families), data, directory: &directory };
     let copy = LocalLogs::new(RealDisk, to, &families);
     let mut remarks = Vec::new();
-    // The first family, the ledger, is cut last: other logs say what they have told it, and not the other way round. So
-    // it has all that they say of it.
-    let mut by_family = Vec::new();
-    for known in known.iter().rev() {
-        by_family.push(source.parts(known, &mut remarks)?);
-    }
-    let parts: Vec<Part> = by_family.into_iter().rev().flatten().collect();
+    let parts = source.parts(known, &mut remarks)?;
     let _lock = begin(&store)?;
     let held = Held::of(&store, directory.id(), &mut remarks)?;
     parts.iter().try_for_each(|part| check_not_restored(&held, part, data, to))?;
@@ -150,6 +144,13 @@ struct FoundSnapshot {
     bytes: Vec<u8>,
 }
 
+/// The logs of a family, and of each the snapshot that was found before it is cut.
+struct OfDirectory<'a> {
+    known: &'a Known,
+    logs: Vec<LogFiles<RealDisk>>,
+    snapshots: Vec<Option<FoundSnapshot>>,
+}
+
 /// The data directory.
 struct Source<'a> {
     data: &'a Path,
@@ -158,39 +159,53 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// All logs of a family, cut consistently.
-    fn parts(&self, known: &Known, remarks: &mut Vec<String>) -> Result<Vec<Part>, BackupError> {
+    /// All logs of all families, cut consistently.
+    fn parts(&self, known: &[Known], remarks: &mut Vec<String>) -> Result<Vec<Part>, BackupError> {
         let mut attempt = 1;
         loop {
-            match self.try_parts(known, remarks) {
-                Err(error) if attempt < ATTEMPTS && is_forgotten(known.family, &error) => attempt += 1,
-                done => return done,
+            let mut of_attempt = Vec::new();
+            match self.try_parts(known, &mut of_attempt) {
+                Err(error) if attempt < ATTEMPTS && is_forgotten(&error) => attempt += 1,
+                done => {
+                    remarks.append(&mut of_attempt);
+                    return done;
+                }
             }
         }
     }
 
-    fn try_parts(&self, known: &Known, remarks: &mut Vec<String>) -> Result<Vec<Part>, BackupError> {
-        let ids: Vec<LogId> = self.directory.logs(known.family).collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let snapshots = ids.iter().map(|id| self.snapshot(known, *id)).collect::<Result<Vec<_>, _>>()?;
-        let logs: Vec<LogFiles<RealDisk>> = ids.iter().map(|id| self.logs.files(*id)).collect();
-        let cuts = cut_family(known, &logs)?;
+    fn try_parts(&self, known: &[Known], remarks: &mut Vec<String>) -> Result<Vec<Part>, BackupError> {
+        // The first family, the ledger, is cut last: other logs say what they have told it, and not the other way
+        // round. So it has all that they say of it.
+        let families: Vec<OfDirectory<'_>> =
+            known.iter().rev().map(|known| self.family(known)).collect::<Result<_, BackupError>>()?;
+        let logs: Vec<OfFamily<'_>> = families.iter().map(|family| (family.known, &*family.logs)).collect();
+        let cuts = cut_all(&logs)?;
         let in_use = self.directory.is_in_use()?;
-        let mut parts = Vec::new();
-        for ((files, snapshot), end) in logs.into_iter().zip(snapshots).zip(cuts) {
-            let name = folder_name(&files);
-            if settle(&files, end, in_use)? {
-                remarks
-                    .push(format!("{name}: its log stands still without a mark; its bytes were synced for the backup"));
+        let mut by_family = Vec::new();
+        for (family, cuts) in families.into_iter().zip(cuts) {
+            let mut parts = Vec::new();
+            for ((files, snapshot), end) in family.logs.into_iter().zip(family.snapshots).zip(cuts) {
+                let name = folder_name(&files);
+                if settle(&files, end, in_use)? {
+                    remarks.push(format!(
+                        "{name}: its log stands still without a mark; its bytes were synced for the backup"
+                    ));
+                }
+                let from = snapshot.as_ref().map_or(Cursor::START.position, |found| found.needs);
+                let segments = segments(&files, from, end)?;
+                let snapshot = snapshot.map(|found| (found.cursor, found.bytes));
+                parts.push(Part { name, files, snapshot, end, segments });
             }
-            let from = snapshot.as_ref().map_or(Cursor::START.position, |found| found.needs);
-            let segments = segments(&files, from, end)?;
-            let snapshot = snapshot.map(|found| (found.cursor, found.bytes));
-            parts.push(Part { name, files, snapshot, end, segments });
+            by_family.push(parts);
         }
-        Ok(parts)
+        Ok(by_family.into_iter().rev().flatten().collect())
+    }
+
+    fn family<'k>(&self, known: &'k Known) -> Result<OfDirectory<'k>, BackupError> {
+        let ids: Vec<LogId> = self.directory.logs(known.family).collect();
+        let snapshots = ids.iter().map(|id| self.snapshot(known, *id)).collect::<Result<_, _>>()?;
+        Ok(OfDirectory { known, logs: ids.iter().map(|id| self.logs.files(*id)).collect(), snapshots })
     }
 
     /// The newest snapshot that stands in for what the log may have forgotten.
@@ -226,9 +241,8 @@ impl Source<'_> {
 }
 
 /// Whether the failure may be that the server removed a segment since.
-fn is_forgotten(family: Family, error: &BackupError) -> bool {
-    family.retention == Retention::SinceSnapshot
-        && matches!(error, BackupError::Journal(JournalError::Forgotten { .. } | JournalError::Io { .. }))
+fn is_forgotten(error: &BackupError) -> bool {
+    matches!(error, BackupError::Journal(JournalError::Forgotten { .. } | JournalError::Io { .. }))
 }
 
 /// `ledger-0`

@@ -150,9 +150,12 @@ pub fn settle<G: Logs>(
         for other in &others {
             open_again(&mut appender, here, other, writing)?;
         }
-        for other in &others {
-            let of_peer = own.iter().filter(|credit| credit.there == other.shard());
-            settled.regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
+        // What came first: debits of accounts that were funded by them would be refused without.
+        for side in [LossSide::Received, LossSide::Sent] {
+            for other in &others {
+                let of_peer = own.iter().filter(|credit| credit.there == other.shard() && credit.side == side);
+                settled.regained.extend(regain(&mut appender, here, other, of_peer, &placed, writing)?);
+            }
         }
         // What no record tells of any more.
         for loss in losses(here)? {

@@ -57,6 +57,8 @@ pub struct Forward<T> {
     is_probing: bool,
     /// The message that was given alone, while nothing else was under way, to see whether the other side is there.
     probe: Option<Lease>,
+    /// The other side has taken a message, or refused it for good, since one was last suspected.
+    has_taken: bool,
     /// What was asked of the queue. It is kept over sessions: what comes to somebody who has just gone would wait until
     /// its lease ends.
     receiving: Option<Receiving>,
@@ -96,7 +98,19 @@ impl<T: Target> Forward<T> {
     ) -> Forward<T> {
         let pause = Pause::new(target.settings().pause_max_ms);
         let told = Told::default();
-        Forward { target, queue, metrics, stop, pause, is_probing: false, probe: None, receiving: None, told, state }
+        Forward {
+            target,
+            queue,
+            metrics,
+            stop,
+            pause,
+            is_probing: false,
+            probe: None,
+            has_taken: false,
+            receiving: None,
+            told,
+            state,
+        }
     }
 
     /// Forwards until it is told to stop.
@@ -247,17 +261,22 @@ impl<T: Target> Forward<T> {
         end
     }
 
-    /// A message that was alone under way when the other side, which had been there, hung up is tried again later, and
-    /// that attempt counts.
+    /// A message that was alone under way when the other side, which had been there, hung up or did not answer is tried
+    /// again later, and others pass meanwhile. The attempt counts if others were taken since the last one of which that
+    /// was said: else it is not the message, and the other side takes none.
     fn suspect(&mut self, session: &T::Session, (leases, fates): &mut Given) {
         let Some(at) = leases.iter().position(|lease| self.probe == Some(*lease)) else { return };
         self.probe = None;
         if let Fate::Back { why, is_away: true, .. } = &mut fates[at]
-            && session.hung_up()
+            && session.gave_up()
         {
             let (link, key) = (&*self.target.settings().consumer(), leases[at].key.to_string());
             tracing::warn!(link, key, why, "this message alone was under way: it is put aside, and tried again later");
-            fates[at] = Fate::Again { why: std::mem::take(why), after_ms: Some(SUSPECT_RETRY_MS) };
+            let why = std::mem::take(why);
+            fates[at] = match std::mem::take(&mut self.has_taken) {
+                true => Fate::Again { why, after_ms: Some(SUSPECT_RETRY_MS) },
+                false => Fate::Later { why, after_ms: SUSPECT_RETRY_MS },
+            };
         }
     }
 
@@ -365,7 +384,7 @@ impl<T: Target> Forward<T> {
         // One that the other side will never take has been answered, too.
         if taken > 0 || refused > 0 && health == Health::Good {
             self.pause.reset();
-            self.is_probing = false;
+            (self.is_probing, self.has_taken) = (false, true);
             self.tell_success();
         }
         settling.spawn_local(settlement.tell(self.queue.clone(), link, session.clone()));

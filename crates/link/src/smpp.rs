@@ -75,8 +75,8 @@ impl Target for Smsc {
 }
 
 impl Session for Bound {
-    fn hung_up(&self) -> bool {
-        self.was_closed()
+    fn gave_up(&self) -> bool {
+        self.was_given_up()
     }
 
     fn gifts_max(&self) -> usize {

@@ -112,9 +112,10 @@ pub trait Session: 'static {
     /// The queue knows this reference now, or could not be told.
     fn noted(&self, _reference: &str) {}
 
-    /// Whether the other side has ended the connection, and would take a message once more that it had been given: one
-    /// at which it does so is put aside, so that it is not given again and again, and others pass.
-    fn hung_up(&self) -> bool {
+    /// Whether the session is over because the other side has closed it or did not answer, and would take a message
+    /// once more that it had been given: one at which it does so is put aside, so that it is not given again and again,
+    /// and others pass.
+    fn gave_up(&self) -> bool {
         false
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   here: receive ─▶ send, many at once ─▶ there: durable ─▶ here: acknowledge
-//!                         └─ refused as a whole: one by one, so that only the bad one is a dead letter
+//!                         └─ refused as a whole: by halves, so that only the bad one is a dead letter
 //! ```
 //!
 //! A message is sent under the key that its first node gave it as its id, so what is sent again is taken once, for as

@@ -20,6 +20,8 @@ const HEADER_BYTES: usize = 16;
 pub enum Incoming {
     /// An answer to a request of ours.
     Response {
+        /// Its `command_id`: that of the request with [`RESPONSE`], or `generic_nack`, which is that bit alone.
+        command: u32,
         /// The request.
         sequence: u32,
         /// What became of it.
@@ -94,6 +96,13 @@ pub struct Segment {
 #[error("a packet says that it has {0} bytes; expected 16 to {FRAME_BYTES_MAX}")]
 pub struct NotSmpp(pub u32);
 
+/// The bit of a `command_id` by which it is a response.
+pub const RESPONSE: u32 = 0x8000_0000;
+/// `submit_sm_resp`.
+const SUBMIT_SM_RESP: u32 = RESPONSE | 4;
+/// Bytes of an id of a message that are read; the standard has 64.
+const ID_BYTES_MAX: usize = 255;
+
 /// Takes the next packet from what was read; `None` if it is not there in full.
 pub fn next(read: &mut BytesMut) -> Result<Option<Incoming>, NotSmpp> {
     let Some(head) = read.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
@@ -107,6 +116,12 @@ pub fn next(read: &mut BytesMut) -> Result<Option<Incoming>, NotSmpp> {
     }
     // A frame of its own: no field can reach into the next one.
     let mut frame = read.split_to(length as usize);
+    if command & RESPONSE != 0 {
+        // Whatever is behind the header: the SMSC has the message, and would get it again.
+        let message_id = if command == SUBMIT_SM_RESP { id_in(&frame[HEADER_BYTES..]) } else { Box::default() };
+        let status = Status(u32::from_be_bytes(frame[8..12].try_into().expect("four bytes")));
+        return Ok(Some(Incoming::Response { command, sequence, status, message_id }));
+    }
     let mut body = frame.split_off(4);
     let bytes = body.len();
     Ok(Some(match Command::decode(&mut body, bytes) {
@@ -116,12 +131,9 @@ pub fn next(read: &mut BytesMut) -> Result<Option<Incoming>, NotSmpp> {
 }
 
 fn incoming(command: Command) -> Incoming {
-    let (sequence, status, id) = (command.sequence_number(), Status(command.status().into()), command.id());
+    let (sequence, id) = (command.sequence_number(), command.id());
     let strange = |why: &str| Incoming::Strange { command: id.into(), sequence, why: why.to_owned() };
-    let response = |message_id: Box<str>| Incoming::Response { sequence, status, message_id };
     match (id, command.pdu()) {
-        (CommandId::SubmitSmResp, Some(Pdu::SubmitSmResp(body))) => response(body.message_id().as_str().into()),
-        (id, _) if u32::from(id) & 0x8000_0000 != 0 => response(Box::default()),
         (CommandId::EnquireLink, _) => Incoming::Enquire { sequence },
         (CommandId::Unbind, _) => Incoming::Unbind { sequence },
         (CommandId::DeliverSm, Some(Pdu::DeliverSm(body))) => {
@@ -131,6 +143,12 @@ fn incoming(command: Command) -> Incoming {
         (CommandId::AlertNotification | CommandId::Outbind, _) => Incoming::Notification,
         _ => strange(""),
     }
+}
+
+/// The id of a message at the beginning of a body: up to a NUL, or to its end if an SMSC leaves that out.
+fn id_in(body: &[u8]) -> Box<str> {
+    let end = body.iter().take(ID_BYTES_MAX).position(|byte| *byte == 0);
+    String::from_utf8_lossy(&body[..end.unwrap_or(body.len().min(ID_BYTES_MAX))]).into()
 }
 
 fn address(ton: impl Into<u8>, npi: impl Into<u8>, digits: &COctetString<1, 21>) -> Address {

@@ -24,7 +24,7 @@ mod status;
 
 pub use address::{Address, NoAddress};
 pub use coding::{Coded, Coding, decoded};
-pub use incoming::{Delivered, FRAME_BYTES_MAX, Incoming, NotSmpp, Segment, next};
+pub use incoming::{Delivered, FRAME_BYTES_MAX, Incoming, NotSmpp, RESPONSE, Segment, next};
 pub use outgoing::{Bind, Request, Submit, Version, bytes_of, response_to};
 pub use parts::{Numbering, PARTS_MAX, Part, TooLong, parts};
 pub use receipt::{Receipt, receipt_of};

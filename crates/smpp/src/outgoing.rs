@@ -11,6 +11,7 @@ use rusmpp::{Command, CommandId, CommandStatus, Pdu};
 
 use crate::address::Address;
 use crate::coding::Coding;
+use crate::incoming::RESPONSE;
 use crate::parts::Part;
 use crate::status::Status;
 
@@ -68,6 +69,19 @@ pub enum Request<'a> {
     Enquire,
     /// `unbind`.
     Unbind,
+}
+
+impl Request<'_> {
+    /// The `command_id` of its response.
+    pub const fn response(&self) -> u32 {
+        RESPONSE
+            | match self {
+                Request::Bind(_) => 0x09,
+                Request::Submit(_) => 0x04,
+                Request::Enquire => 0x15,
+                Request::Unbind => 0x06,
+            }
+    }
 }
 
 /// A request with its number, as bytes.

@@ -20,8 +20,7 @@ impl Shared {
         let status = match served {
             Ok(()) => Status::OK,
             Err((status, why)) => {
-                tracing::warn!(link = &*self.link.link.consumer(), why, "what the SMSC delivers is turned away");
-                self.metrics.turned_away.increment();
+                self.tell_strange("what the SMSC delivers is turned away", &why);
                 status
             }
         };

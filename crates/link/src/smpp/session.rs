@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tidegate_queue::Received;
-use tidegate_smpp::{Incoming, Meaning, Request, Status, Submit, bytes_of, next, response_to};
+use tidegate_smpp::{Incoming, Meaning, RESPONSE, Request, Status, Submit, bytes_of, next, response_to};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
@@ -41,6 +41,10 @@ const OUT_MAX: usize = 1_024;
 const PART_TRIES_MAX: u32 = 100;
 /// When a message is tried again that the SMSC has no room for.
 const THROTTLED_MS: u64 = 1_000;
+/// How far ahead messages are given their times to go: those behind them get theirs by the pace of then.
+const PACED_AHEAD: Duration = Duration::from_millis(50);
+/// What an SMSC sends that cannot be served is told once in so long, however often it comes.
+const STRANGE_TOLD_EVERY: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// `command_id` of `enquire_link`, `unbind` and `deliver_sm`.
@@ -65,6 +69,11 @@ pub struct Shared {
     sequence: Cell<u32>,
     heard: Cell<Instant>,
     pace: RefCell<Pace>,
+    /// Who is given a time to go next.
+    turn: Mutex<()>,
+    /// When something strange was told last, and what came since.
+    strange_told: Cell<Option<Instant>>,
+    strange_untold: Cell<u64>,
     /// Why it is over; empty while it is not.
     over: watch::Sender<String>,
     /// References that the SMSC has given, and the queue does not know yet: their receipts wait.
@@ -77,6 +86,8 @@ pub struct Shared {
 /// Who waits for a response.
 struct Waiting {
     response: oneshot::Sender<(Status, Box<str>)>,
+    /// Its `command_id`.
+    command: u32,
     /// The id in the response is the reference of a message.
     is_reference: bool,
 }
@@ -105,6 +116,9 @@ impl Bound {
             sequence: Cell::new(0),
             heard: Cell::new(Instant::now()),
             pace: RefCell::new(Pace::new(link.rate_per_s, Instant::now())),
+            turn: Mutex::new(()),
+            strange_told: Cell::new(None),
+            strange_untold: Cell::new(0),
             over: watch::channel(String::new()).0,
             unnoted: RefCell::default(),
             noted: Notify::new(),
@@ -139,9 +153,9 @@ impl Bound {
         over.wait_for(|why| !why.is_empty()).await.expect("the sender is here").clone()
     }
 
-    /// Whether the SMSC has closed the connection.
-    pub fn was_closed(&self) -> bool {
-        self.shared.why_over().is_some_and(|why| why.starts_with(CLOSED))
+    /// Whether the SMSC has closed the connection, or did not answer.
+    pub fn was_given_up(&self) -> bool {
+        self.shared.why_over().is_some_and(|why| why.starts_with(CLOSED) || why.starts_with(UNANSWERED))
     }
 
     /// Ends it in good order, if it is not over.
@@ -178,9 +192,8 @@ impl Bound {
         let shared = &*self.shared;
         let is_last = number + 1 == messages.parts.len();
         for _ in 0..PART_TRIES_MAX {
-            let at = shared.at_pace(|pace| pace.take(Instant::now()));
             tokio::select! {
-                () = sleep_until(at) => {}
+                () = shared.until_its_turn() => {}
                 why = self.is_over() => return Err(away(why)),
             }
             let sent = Instant::now();
@@ -234,6 +247,27 @@ impl Shared {
         answer
     }
 
+    /// Waits until one more message may go.
+    async fn until_its_turn(&self) {
+        let turn = self.turn.lock().await;
+        let at = self.at_pace(|pace| pace.take(Instant::now()));
+        sleep_until(at.checked_sub(PACED_AHEAD).unwrap_or(at)).await;
+        drop(turn);
+        sleep_until(at).await;
+    }
+
+    /// Says, not too often, that something came which is not served.
+    pub fn tell_strange(&self, what: &str, why: &str) {
+        self.metrics.turned_away.increment();
+        self.strange_untold.update(|untold| untold + 1);
+        let is_due = self.strange_told.get().is_none_or(|told| told.elapsed() >= STRANGE_TOLD_EVERY);
+        if is_due {
+            self.strange_told.set(Some(Instant::now()));
+            let requests = self.strange_untold.take();
+            tracing::warn!(link = &*self.link.link.consumer(), requests, why, "{what}");
+        }
+    }
+
     /// Sends a request and waits for its response. An error says why the session is over.
     async fn request(&self, request: &Request<'_>, is_reference: bool) -> Result<(Status, Box<str>), String> {
         if let Some(why) = self.why_over() {
@@ -243,7 +277,7 @@ impl Shared {
         let sequence = self.sequence.get() % 0x7fff_ffff + 1;
         self.sequence.set(sequence);
         let (response, answer) = oneshot::channel();
-        self.waiting.borrow_mut().insert(sequence, Waiting { response, is_reference });
+        self.waiting.borrow_mut().insert(sequence, Waiting { response, command: request.response(), is_reference });
         let asked = async {
             self.send(bytes_of(request, sequence)).await;
             answer.await
@@ -252,7 +286,7 @@ impl Shared {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(_)) => Err(self.why_over().unwrap_or_default()),
             Err(_) => {
-                let why = format!("the SMSC did not answer within {} ms", self.link.response_ms);
+                let why = format!("{UNANSWERED} within {} ms", self.link.response_ms);
                 self.end(&why);
                 Err(why)
             }
@@ -295,7 +329,14 @@ impl Shared {
     /// Serves what the SMSC has sent.
     async fn take(self: &Rc<Self>, incoming: Incoming) {
         match incoming {
-            Incoming::Response { sequence, status, message_id } => {
+            Incoming::Response { command, sequence, status, message_id } => {
+                // One that says no to anything.
+                let is_nack = command == RESPONSE && status != Status::OK;
+                let fits = |waiting: &Waiting| waiting.command == command || is_nack;
+                if !self.waiting.borrow().get(&sequence).is_none_or(fits) {
+                    let why = format!("command 0x{command:08x}, status {status}, number {sequence}");
+                    return self.tell_strange("the SMSC answers a request with the response of another one", &why);
+                }
                 let Some(waiting) = self.waiting.borrow_mut().remove(&sequence) else { return };
                 if waiting.is_reference && status == Status::OK {
                     // Here, and not where it is waited for: the receipt may come right behind it.
@@ -322,8 +363,7 @@ impl Shared {
             }
             Incoming::Notification => {}
             Incoming::Strange { command, sequence, why } => {
-                tracing::warn!(link = &*self.link.link.consumer(), command, why, "the SMSC sent what is not served");
-                self.metrics.turned_away.increment();
+                self.tell_strange("the SMSC sent what is not served", &format!("command 0x{command:08x}: {why}"));
                 let status = if command == DELIVER_SM { Status::PERMANENT } else { Status::INVALID_COMMAND };
                 self.send(response_to(command, sequence, status)).await;
             }
@@ -333,6 +373,8 @@ impl Shared {
 
 /// Why a session is over that the SMSC has closed.
 const CLOSED: &str = "the SMSC closed the connection";
+/// Why one is over in which something was not answered.
+const UNANSWERED: &str = "the SMSC did not answer";
 
 /// The two directions of a connection.
 type Reads = Box<dyn AsyncRead + Unpin>;

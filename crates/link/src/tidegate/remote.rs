@@ -62,10 +62,9 @@ impl<E: Exchange> Remote<E> {
         while let Some(part) = left.pop() {
             match self.send(queue, part).await {
                 Ok(()) => fates.extend(part.iter().map(|_| taken())),
-                // Each message is asked for alone: others are as good as before.
-                Err(NotTaken { cause: Cause::Messages, .. }) if part.len() > 1 => left.extend(part.chunks(1).rev()),
-                // Halves, until what there is room for is there.
-                Err(NotTaken { cause: Cause::Full, .. }) if part.len() > 1 => {
+                // Halves, until what there is room for is there, or the message that is refused alone: others are as
+                // good as before, and a few requests find it.
+                Err(NotTaken { cause: Cause::Full | Cause::Messages, .. }) if part.len() > 1 => {
                     left.extend(part.chunks(part.len().div_ceil(2)).rev());
                 }
                 Err(not_taken) => match judged(not_taken, fates, messages.len()) {

@@ -117,10 +117,13 @@ impl Queues {
         }
     }
 
-    /// Whether a queue takes messages of others.
+    /// Whether a queue takes messages of others. One that has all ordering keys it may takes not all of them.
     pub fn readiness(&self, name: &str, bounds: Bounds) -> Option<Readiness> {
         let queue = self.queue(self.index(name)?);
-        let (room, _) = self.room_for_routed(queue, bounds);
+        let room = match self.keys_for_routed(queue, bounds) {
+            0 => 0,
+            _ => self.room_for_routed(queue, bounds).0,
+        };
         Some(Readiness { counts: queue.counts, room, is_paused: queue.settings.is_paused })
     }
 

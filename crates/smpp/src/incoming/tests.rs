@@ -37,14 +37,16 @@ fn packets_are_taken_one_by_one_however_they_arrive() {
     all.extend_from_slice(&bytes(CommandStatus::EsmeRok, 3, Pdu::EnquireLink));
     all.extend_from_slice(&bytes(CommandStatus::EsmeRok, 4, Pdu::Unbind));
     all.extend_from_slice(&bytes(CommandStatus::EsmeRok, 5, Pdu::EnquireLinkResp));
-    let response =
-        |sequence, status, id: &str| Incoming::Response { sequence, status: Status(status), message_id: id.into() };
+    let response = |command, sequence, status, id: &str| {
+        let (command, status) = (RESPONSE | command, Status(status));
+        Incoming::Response { command, sequence, status, message_id: id.into() }
+    };
     let expected = [
-        response(1, 0, "0A1b"),
-        response(2, 0x58, ""),
+        response(4, 1, 0, "0A1b"),
+        response(4, 2, 0x58, ""),
         Incoming::Enquire { sequence: 3 },
         Incoming::Unbind { sequence: 4 },
-        response(5, 0, ""),
+        response(0x15, 5, 0, ""),
     ];
     let (mut read, mut seen) = (BytesMut::new(), Vec::new());
     for byte in all {
@@ -52,6 +54,30 @@ fn packets_are_taken_one_by_one_however_they_arrive() {
         seen.extend(next(&mut read).unwrap());
     }
     assert_eq!((seen, read.len()), (expected.to_vec(), 0));
+}
+
+/// The header says what became of the request. Of its body only the id is wanted, as far as it can be read.
+#[test]
+fn a_response_counts_whatever_its_body_is() {
+    let id_of = |body: &[u8]| {
+        let mut read = BytesMut::new();
+        read.extend_from_slice(&(16 + body.len() as u32).to_be_bytes());
+        [0x8000_0004_u32, 0, 7].iter().for_each(|number| read.extend_from_slice(&number.to_be_bytes()));
+        read.extend_from_slice(body);
+        match next(&mut read).unwrap() {
+            Some(Incoming::Response { command: 0x8000_0004, sequence: 7, status: Status::OK, message_id }) => {
+                message_id
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(&*id_of(b"abc\0"), "abc");
+    for body in [&b"abc"[..], b"abc\0\x02", b"abc\0\x04\x27\0\x09x"] {
+        assert_eq!(&*id_of(body), "abc", "{body:?}");
+    }
+    assert_eq!(&*id_of(b""), "");
+    assert_eq!(&*id_of(b"a\xe9\0"), "a\u{fffd}");
+    assert_eq!((id_of(&[b'x'; 100]).len(), id_of(&[b'x'; 1_000]).len()), (100, 255));
 }
 
 #[test]

@@ -712,6 +712,36 @@ fn a_lost_debit_that_cannot_be_written_again_is_listed_and_booked_as_a_loss() {
     assert_eq!(two.goes_on(0), (0, CREDITS as i64 + 4, -4), "what is at the receiver's was paid by nobody");
 }
 
+/// What the account had got of the other shard is written again first, so that nothing need be booked.
+#[test]
+fn lost_debits_of_what_had_just_come_from_another_shard_are_written_again() {
+    let folder = folder();
+    let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
+    let pay = |server: &Server, id: &str, debit: &str, credit: &str, amount: u64| {
+        let transfer = Transfer { id, debit, credit, amount, memo: "", code: 0, user_data: "" };
+        assert!(connect(server).transfer(&transfer).expect("it is decided").is_done());
+    };
+    let server = Server::start(&two.settings);
+    open_show(&mut connect(&server));
+    connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+    pay(&server, "most", two.payer, &two.receiver, CREDITS - 3);
+    two.send(&server, "kept", 0, CREDITS as i64 - 3);
+    assert!(server.terminate().status.success());
+    copy(&two.settings.data.join("journal"), &backup);
+    let server = Server::start(&two.settings);
+    pay(&server, "top-up", &two.receiver, two.payer, 10);
+    wait_for("the credit has come back", || (two.balance(&server, two.payer) == 13).then_some(()));
+    two.send(&server, "later", 7, CREDITS as i64 - 6);
+    assert!(server.terminate().status.success());
+
+    put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
+    let accepted = refused_until_accepted(&two.settings, &[]);
+    assert!(!accepted.log.contains("cannot be written again"), "{accepted}");
+    let again = format!("7 credits between it and shard {} are written again", two.to);
+    assert!(accepted.log.contains(&again), "{accepted}");
+    assert_eq!(two.goes_on(0), (6, CREDITS as i64 - 6, 0), "nobody pays twice");
+}
+
 #[test]
 fn credits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_accepted() {
     let folder = folder();

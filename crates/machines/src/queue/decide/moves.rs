@@ -1,5 +1,6 @@
 //! What is to become of messages that change their queue, and of bodies that change their place in the log.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::leases::{check_leases, held};
@@ -26,13 +27,17 @@ impl Queues {
         check_leases(&leases)?;
         argument(by.len() <= CONSUMER_BYTES_MAX, "a consumer's name has at most 64 bytes")?;
         let (room, (most, limit)) = self.room_for_routed(queue, bounds);
-        let mut left = room;
+        let (mut left, mut keys_left) = (room, self.keys_for_routed(queue, bounds));
+        let mut new_keys = HashSet::new();
         let (touched, outcome) = self.touched_by(from, &leases, |number, entry| {
             held(number, entry)?;
-            if left == 0 || !self.may_join(target, number, entry) {
+            let key = self.ordering_key_of(entry).filter(|key| queue.groups.first_of(key).is_none());
+            let is_new = key.is_some_and(|key| !new_keys.contains(key));
+            if left == 0 || is_new && keys_left == 0 || !self.may_join(target, number, entry) {
                 return Err(LeaseRefusal::NotNow);
             }
-            left -= 1;
+            (left, keys_left) = (left - 1, keys_left - u64::from(is_new));
+            new_keys.extend(key);
             Ok(true)
         });
         match touched.is_empty() {
@@ -47,6 +52,11 @@ impl Queues {
         let of_settings = (queue.settings.messages_max.unwrap_or(u64::MAX), Limit::OfSettings);
         let (most, limit) = of_settings.min((bounds.messages_of_queue_max, Limit::MessagesOfQueue));
         (most.saturating_sub(queue.members.len()), (most, limit))
+    }
+
+    /// How many ordering keys of messages of other queues this one takes.
+    pub(in crate::queue) fn keys_for_routed(&self, queue: &Queue, bounds: Bounds) -> u64 {
+        bounds.ordering_keys_of_queue_max.saturating_sub(queue.groups.count())
     }
 
     /// Whether a message may be put into a queue under its ordering key. The order there is that of numbers, so not

@@ -222,6 +222,29 @@ fn ordering_keys_have_bounds_of_their_own() {
     assert_eq!(driven.queues.owned_by("ann").ordering_keys, 5);
 }
 
+/// Messages without a key, and under keys that are there, pass those that wait for one.
+#[test]
+fn a_route_puts_no_more_ordering_keys_into_a_queue_than_it_may_have() {
+    let mut driven = Driven::new();
+    ["from", "to"].into_iter().for_each(|name| driven.queue(name, Settings::default()));
+    driven.bounds = Bounds { ordering_keys_of_queue_max: 2, ..driven.bounds };
+    let keyed = |key: &str| Message { ordering_key: Some(key.into()), ..message(key) };
+    driven.send("to", &[keyed("a")]);
+    driven.bounds.ordering_keys_of_queue_max = 9;
+    driven.send("from", &[keyed("b"), keyed("c"), keyed("a"), message("none")]);
+    driven.bounds.ordering_keys_of_queue_max = 2;
+    let leases = driven.receive("from", 9);
+    let messages: Vec<_> = leases.iter().map(|lease| (*lease, Arc::new(message("")))).collect();
+    let routed = driven.ask(Command::Route { messages: &messages, from: "from", to: "to", by: "route" });
+    let waits = Err(LeaseRefusal::NotNow);
+    assert_eq!(leases_of(routed), [Ok(()), waits, Ok(()), Ok(())]);
+    assert_eq!(driven.queues.readiness("to", driven.bounds).map(|readiness| readiness.room), Some(0));
+    let leases = driven.receive("to", 9);
+    driven.acknowledge("to", &leases);
+    let again = driven.ask(Command::Route { messages: &messages[1..2], from: "from", to: "to", by: "route" });
+    assert_eq!(leases_of(again), [Ok(())]);
+}
+
 #[test]
 fn a_refusal_says_the_bound_and_what_to_do() {
     for (limit, texts) in [

@@ -27,7 +27,7 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::{LocalLogs, LogStore, Logs};
-use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView, Via};
 use tidegate_queue::{QUEUES, QueuesFamily, StoppedShard, id_elsewhere};
 use tidegate_runtime::recorded_claim;
 use tidegate_shard::loss::{Claim, examine, fold_to_end};
@@ -71,6 +71,10 @@ pub struct WalkArguments {
     /// Messages of this queue only; again for each.
     #[arg(long = "queue", value_name = "NAME", value_parser = not_empty)]
     queues: Vec<String>,
+    /// The queue there that gets them, if it is not the one of the same name. With one --queue. A queue does not take
+    /// what has come through it before, also if it has given it on.
+    #[arg(long, value_name = "NAME", value_parser = not_empty, requires = "queues")]
+    into: Option<String>,
     /// Only messages whose keys come after this one: where a walk before has stopped.
     #[arg(long, value_name = "KEY")]
     after: Option<MessageKey>,
@@ -128,6 +132,9 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
     if let Some(unknown) = arguments.queues.iter().find(|queue| !is_known(queue)) {
         return Err(anyhow!("{}: there is no queue {unknown:?} in it", arguments.data.display()).into());
     }
+    if arguments.into.is_some() && arguments.queues.len() != 1 {
+        return Err(anyhow!("--into is for the messages of one queue: name one --queue").into());
+    }
     let all = shards.iter().map(StoppedShard::count).sum();
     let mut walk = Walk {
         door,
@@ -148,8 +155,9 @@ pub(super) fn run(door: &Door, shown: &Shown, arguments: &WalkArguments) -> Resu
     }
     if let refused @ 1.. = walk.total().refused {
         return Err(anyhow!(
-            "{refused} messages are not taken there; all others were walked. Why was told; of those that the queue \
-             there has or had, nothing is to be done"
+            "{refused} messages are not taken there; all others were walked. Why was told. Of what a queue there has, \
+             nothing is to be done; what it has had, and was lost behind it, another queue takes: walk again with \
+             --queue NAME --into OTHER"
         )
         .into());
     }
@@ -283,7 +291,8 @@ impl Walk<'_> {
             });
             let (part, behind) = rest.split_at(fits.count().clamp(1, most));
             let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
-            let answer = self.post(&format!("/v1/queues/{}/messages", encoded(queue)), &json!({ "messages": bodies }));
+            let into = self.arguments.into.as_deref().unwrap_or(queue);
+            let answer = self.post(&format!("/v1/queues/{}/messages", encoded(into)), &json!({ "messages": bodies }));
             if let Err(Failure::Refused(refusal)) = &answer
                 && matches!(refusal.code(), "queue_full" | "queue_not_found" | "forbidden")
             {
@@ -443,6 +452,13 @@ fn is_stripped(message: &Message) -> bool {
     !message.attributes.is_empty() && attributes_of(message).is_none()
 }
 
+/// Through which queues a message had come before this one: the queue that gets it takes the place of this one, and may
+/// have its name and number.
+fn way_before(message: &Message) -> Option<&str> {
+    let via = Via::parse(message.via.as_deref()?)?;
+    Some(via.before).filter(|before| !before.is_empty())
+}
+
 /// A message as the HTTP door takes it.
 fn body_of(view: &MessageView, message: &Message) -> Value {
     let mut body = json!({ "id": id_elsewhere(message, view.key), "priority": message.priority });
@@ -456,7 +472,7 @@ fn body_of(view: &MessageView, message: &Message) -> Value {
         ("ordering_key", view.ordering_key.as_deref().map(Value::from)),
         ("deliver_at_ms", deliver_at.map(|at| at.0.into())),
         ("expires_at_ms", view.expires_at.map(|at| at.0.into())),
-        ("via", message.via.as_deref().map(Value::from)),
+        ("via", way_before(message).map(Value::from)),
     ];
     for (field, value) in given {
         if let Some(value) = value {

@@ -260,3 +260,42 @@ fn a_walk_to_a_restored_server_passes_over_what_it_has_already() {
     assert!(bodies.iter().copied().eq(0..30), "each once: {bodies:?}");
     end(new, &of_new);
 }
+
+/// What came over links says through which queues. The queue that gets it takes the place of the one that is walked,
+/// also with its name and number; one that has had it and given it on does not take it, and another one does.
+#[test]
+fn a_walk_brings_what_links_had_brought() {
+    let folders = [folder(), folder(), folder()];
+    let [settings, next_settings, other_settings] = [7, 9, 7]
+        .map(|node| format!("node = {node}\n"))
+        .iter()
+        .zip(&folders)
+        .map(|(keys, folder)| super::settings(folder.path(), keys))
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap_or_else(|_| unreachable!("three of them"));
+    let relayed = |way: &str, first: usize| {
+        let id = |number: usize| format!("01KB3V5X2M00G00000000000{number:02}");
+        let message = |number: usize| json!({ "body": number.to_string(), "id": id(number), "via": way });
+        json!((first..first + 10).map(message).collect::<Vec<_>>())
+    };
+    for (settings, messages) in [(&settings, relayed("3/out", 10)), (&next_settings, relayed("3/out 7/jobs", 20))] {
+        let server = Server::start(settings);
+        let mut http = connect(&server);
+        put(&mut http, "jobs", &json!({}));
+        send(&mut http, "jobs", &messages);
+        server.kill();
+    }
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    ["jobs", "rescue"].iter().for_each(|queue| drop(put(&mut there, queue, &json!({ "id_window_ms": null }))));
+    assert_eq!(figures(&walk(&settings.data, &other, &[]).expect("it is sent")), [10, 10, 0, 0]);
+    let refused = walk(&next_settings.data, &other, &[]).expect_err("it came through that queue");
+    assert!(refused.contains("10 messages are not taken") && refused.contains("--into OTHER"), "{refused}");
+    let unnamed = walk(&next_settings.data, &other, &["--into", "rescue"]).expect_err("of which queue?");
+    assert!(unnamed.contains("--queue"), "{unnamed}");
+    let into = ["--queue", "jobs", "--into", "rescue"];
+    assert_eq!(figures(&walk(&next_settings.data, &other, &into).expect("it is sent")), [10, 10, 0, 0]);
+    assert_eq!(counts(&mut there, "rescue"), [10, 0, 0]);
+    end(other, &other_settings);
+}
