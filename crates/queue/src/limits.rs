@@ -78,8 +78,8 @@ pub const SHARD_MEMORY_BYTES: u64 = 2 * (STANDING_MAX * (STANDING_BYTES_MAX + 1_
 const _: () = assert!(FINISHED_MAX == 1_048_576, "the key `trail_ms` says so");
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
-/// Messages of calls behind which a step serves no more of them: a third of a millisecond, for which others wait.
-pub const WORK_IN_STEP_MAX: usize = 1_024;
+/// Messages of calls behind which a step serves no more of them: some 0.6 ms, for which others wait.
+pub const WORK_IN_STEP_MAX: usize = 2_048;
 /// Calls that may wait for a shard.
 pub const CALLS_WAITING_MAX: usize = 8_192;
 /// Their bytes.
@@ -93,11 +93,11 @@ pub const CONSUMERS_MAX: usize = 16_384;
 /// Threads that read bodies for a shard.
 pub const FETCH_THREADS: usize = 2;
 /// Records about what ended by the clock that are written in one step.
-pub const TIMERS_PER_STEP: usize = 1;
+pub const TIMERS_PER_STEP: usize = 4;
 /// Schedules that fire in one step: what their texts say is read then.
 pub const FIRINGS_PER_STEP: usize = 64;
 /// Messages that are handed out in one step, about: then the calls have their turn.
-pub const DELIVERIES_PER_STEP: usize = 1_024;
+pub const DELIVERIES_PER_STEP: usize = 2_048;
 /// The log is kept short of garbage from so many segments on.
 pub const SEGMENTS_MIN: u64 = 4;
 /// Bytes of log for each byte of messages that are not gone, before old bodies are written again: the log then has as
