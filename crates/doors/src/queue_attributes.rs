@@ -8,14 +8,13 @@
 //!
 //! Promise: what was written before there were types, and what a later version adds to an attribute, is read.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -155,14 +154,17 @@ pub fn write_attributes(attributes: &QueueAttributes) -> Box<[u8]> {
 
 /// Reads what [`write_attributes`] wrote. What is no attribute to this version is left out.
 pub fn read_attributes(bytes: &[u8]) -> QueueAttributes {
-    let named: BTreeMap<Box<str>, serde_json::Value> = serde_json::from_slice(bytes).unwrap_or_default();
+    let named: Named = serde_json::from_slice(bytes).unwrap_or_default();
     let known = |(name, value)| Some((name, serde_json::from_value::<QueueAttributeBody>(value).ok()?));
     named.into_iter().filter_map(known).collect()
 }
 
+/// What stands there by name, whatever it is.
+type Named = BTreeMap<Box<str>, serde_json::Value>;
+
 /// Whether [`read_attributes`] finds attributes there, if there are any bytes.
 pub fn is_object_or_nothing(bytes: &[u8]) -> bool {
-    bytes.is_empty() || serde_json::from_slice::<BTreeMap<Cow<'_, str>, IgnoredAny>>(bytes).is_ok()
+    bytes.is_empty() || serde_json::from_slice::<Named>(bytes).is_ok()
 }
 
 #[cfg(test)]
@@ -193,7 +195,12 @@ mod tests {
         for bad in ["x", "[]", "1", "{", r#"{"a"}"#, r#"{"a":1}}"#, "{\"\u{0}\":1}", " "] {
             assert!(!is_object_or_nothing(bad.as_bytes()), "{bad}");
         }
-        assert!(!is_object_or_nothing(b"{\"\xff\":1}"));
+        // What would be read as no attributes at all.
+        let deep = format!("{{\"to\":\"a\",\"x\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+        for bad in [&b"{\"\xff\":1}"[..], b"{\"x\":\"\xff\"}", br#"{"x":"\ud800"}"#, br#"{"x":1e999}"#, deep.as_bytes()]
+        {
+            assert!(!is_object_or_nothing(bad) && read_attributes(bad).is_empty(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use tidegate_queue::machine::{Outcome, Refusal};
+use tidegate_queue::machine::{Limit, Outcome, Refusal};
 use tidegate_queue::{Answer, Call, QueueClient, QueueRequest};
 use tidegate_runtime::pump::EdgeHandle;
 use utoipa::OpenApi;
@@ -144,6 +144,7 @@ const MESSAGE_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_
 const BATCH_TOO_LARGE: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "messages_too_many");
 const ARGUMENT_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "queue_request_invalid");
 const QUEUE_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "queue_full");
+const ORDERING_KEYS_FULL: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "ordering_keys_full");
 const MESSAGE_NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "message_not_found");
 const MESSAGE_LEASED: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "message_leased");
 
@@ -154,7 +155,7 @@ const SCHEDULES_TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "
 const SCHEDULES_OF_OWNER_TOO_MANY: ProblemCode =
     ProblemCode::new(StatusCode::CONFLICT, "queue_schedules_of_owner_too_many");
 
-const CODES: [ProblemCode; 22] = [
+const CODES: [ProblemCode; 23] = [
     QUEUE_NOT_FOUND,
     QUEUE_NAME_INVALID,
     SETTING_INVALID,
@@ -168,6 +169,7 @@ const CODES: [ProblemCode; 22] = [
     BATCH_TOO_LARGE,
     ARGUMENT_INVALID,
     QUEUE_FULL,
+    ORDERING_KEYS_FULL,
     RECEIVERS_FULL,
     RECEIVERS_TOO_MANY,
     MESSAGE_NOT_FOUND,
@@ -193,6 +195,9 @@ pub(crate) fn problem(refusal: &Refusal) -> Problem {
         Refusal::MessageInvalid { .. } => MESSAGE_INVALID,
         Refusal::BatchTooLarge => BATCH_TOO_LARGE,
         Refusal::ArgumentInvalid(_) => ARGUMENT_INVALID,
+        Refusal::Full(Limit::OrderingKeysOfQueue | Limit::OrderingKeysOfOwner | Limit::OrderingKeys, _) => {
+            ORDERING_KEYS_FULL
+        }
         Refusal::Full(..) => QUEUE_FULL,
         Refusal::TooManyReceivers => RECEIVERS_FULL,
         Refusal::TooManyReceiversOfCaller => RECEIVERS_TOO_MANY,

@@ -31,6 +31,8 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 const SETTLING_MAX: usize = 16;
 /// After this, a message that ended the connection is tried again.
 const SUSPECT_RETRY_MS: u64 = 60_000;
+/// The same while the other side takes no others either: these are tried meanwhile.
+const SUSPECT_TURN_MS: u64 = 2_000;
 /// After this, a message that is refused for good is tried again if its queue has no dead letter queue.
 const REFUSED_RETRY_MS: u64 = 60_000;
 
@@ -275,7 +277,7 @@ impl<T: Target> Forward<T> {
             let why = std::mem::take(why);
             fates[at] = match std::mem::take(&mut self.has_taken) {
                 true => Fate::Again { why, after_ms: Some(SUSPECT_RETRY_MS) },
-                false => Fate::Later { why, after_ms: SUSPECT_RETRY_MS },
+                false => Fate::Later { why, after_ms: SUSPECT_TURN_MS },
             };
         }
     }

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use tidegate_journal::{JournalError, LogId, LogReader, LogStore, NoRoom, RecordClass};
+use tidegate_machines::queue::limits::{BATCH_MESSAGES_MAX, PURGED_PER_RECORD};
 use tidegate_machines::queue::{
     Bounds, Command, Event, Message, MessageKey, Outcome, Queues, Refusal, Settings, Verdict,
 };
@@ -460,7 +461,14 @@ impl<T: RequestTicket> Service for QueueService<T> {
     }
 
     fn work(call: &Call) -> usize {
-        call.items().max(1)
+        match call {
+            // What is done of them before others have their turn.
+            Call::Purge { .. } => PURGED_PER_RECORD,
+            Call::Redrive { max, .. } => {
+                max.map_or(BATCH_MESSAGES_MAX, |max| BATCH_MESSAGES_MAX.min(max as usize)).max(1)
+            }
+            _ => call.items().max(1),
+        }
     }
 
     fn observe_wall(&mut self, wall: TimeMs) {

@@ -33,8 +33,8 @@ enum OwnProblems {
     /// There is no such queue or message, or not any more: `queue_not_found`, `message_not_found`
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(ProblemBody),
-    /// Right by itself, and not with what there is: `queue_full`, `queue_not_empty`, `queue_in_use`,
-    /// `queues_go_round`, `message_leased` ...
+    /// Right by itself, and not with what there is: `queue_full`, `ordering_keys_full`, `queue_not_empty`,
+    /// `queue_in_use`, `queues_go_round`, `message_leased` ...
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(ProblemBody),
     /// The caller asks more than it may, or has as many requests that wait for messages as it may

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use tidegate_queue::machine::Message;
-use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
+use tidegate_queue::machine::limits::{PRIORITY_DEFAULT, REFERENCE_BYTES_MAX};
+use tidegate_queue::machine::{Message, shortened};
 use tidegate_smpp::{Delivered, Receipt, Status, decoded, receipt_of, response_to};
 
 use super::keys::ReceiptId;
@@ -99,9 +99,10 @@ fn number(id: &str, base: u32) -> Box<str> {
     u128::from_str_radix(id, base).map_or_else(|_| plain(id), |number| number.to_string().into())
 }
 
-/// An id without control characters, which a reference must not have.
+/// An id as a queue takes it for a reference: without control characters, and not too long.
 fn plain(id: &str) -> Box<str> {
-    id.chars().filter(|letter| !letter.is_control()).collect::<String>().into()
+    let plain: String = id.chars().filter(|letter| !letter.is_control()).collect();
+    shortened(&plain, REFERENCE_BYTES_MAX).into()
 }
 
 #[cfg(test)]
@@ -113,5 +114,14 @@ mod tests {
         assert_eq!((number("0A1b", 16), number("2587", 10)), ("2587".into(), "2587".into()));
         assert_eq!((number("abc-1", 16), number("", 10)), ("abc-1".into(), "".into()));
         assert_eq!((plain("a\tb"), number("a\n", 16)), ("ab".into(), "a".into()));
+    }
+
+    /// One that a queue refuses would keep others of its batch from being told, too.
+    #[test]
+    fn ids_that_are_too_long_for_a_reference_are_cut() {
+        for id in ["x".repeat(300), "\u{fffd}".repeat(40), "0".repeat(101) + "1"] {
+            let found = [plain(&id), number(&id, 10)];
+            assert!(found.iter().all(|id| !id.is_empty() && id.len() <= REFERENCE_BYTES_MAX), "{found:?}");
+        }
     }
 }

@@ -71,9 +71,8 @@ pub struct Shared {
     pace: RefCell<Pace>,
     /// Who is given a time to go next.
     turn: Mutex<()>,
-    /// When something strange was told last, and what came since.
-    strange_told: Cell<Option<Instant>>,
-    strange_untold: Cell<u64>,
+    /// Of each kind of strange things: when it was told last, and how many came since.
+    strange: RefCell<HashMap<&'static str, (Instant, u64)>>,
     /// Why it is over; empty while it is not.
     over: watch::Sender<String>,
     /// References that the SMSC has given, and the queue does not know yet: their receipts wait.
@@ -117,8 +116,7 @@ impl Bound {
             heard: Cell::new(Instant::now()),
             pace: RefCell::new(Pace::new(link.rate_per_s, Instant::now())),
             turn: Mutex::new(()),
-            strange_told: Cell::new(None),
-            strange_untold: Cell::new(0),
+            strange: RefCell::default(),
             over: watch::channel(String::new()).0,
             unnoted: RefCell::default(),
             noted: Notify::new(),
@@ -257,15 +255,17 @@ impl Shared {
     }
 
     /// Says, not too often, that something came which is not served.
-    pub fn tell_strange(&self, what: &str, why: &str) {
+    pub fn tell_strange(&self, what: &'static str, why: &str) {
         self.metrics.turned_away.increment();
-        self.strange_untold.update(|untold| untold + 1);
-        let is_due = self.strange_told.get().is_none_or(|told| told.elapsed() >= STRANGE_TOLD_EVERY);
-        if is_due {
-            self.strange_told.set(Some(Instant::now()));
-            let requests = self.strange_untold.take();
-            tracing::warn!(link = &*self.link.link.consumer(), requests, why, "{what}");
+        let (now, mut strange) = (Instant::now(), self.strange.borrow_mut());
+        let before = strange.get(what).copied();
+        let times = before.map_or(0, |(_, untold)| untold) + 1;
+        if before.is_some_and(|(told, _)| now - told < STRANGE_TOLD_EVERY) {
+            strange.entry(what).and_modify(|(_, untold)| *untold = times);
+            return;
         }
+        strange.insert(what, (now, 0));
+        tracing::warn!(link = &*self.link.link.consumer(), times, why, "{what}");
     }
 
     /// Sends a request and waits for its response. An error says why the session is over.

@@ -17,6 +17,9 @@ use crate::target::Fate;
 /// The other server, as long as the connection lasts.
 pub struct Remote<E>(pub E);
 
+/// When a message is tried again whose ordering key was one too many there.
+const KEYS_RETRY_MS: u64 = 30_000;
+
 /// Why messages were not taken there.
 struct NotTaken {
     /// In words.
@@ -30,6 +33,8 @@ enum Cause {
     Over,
     /// The queue there has no room for as many.
     Full,
+    /// It takes no more ordering keys; it may take messages without.
+    Keys,
     /// The other server, or its queue, takes nothing now.
     Away,
     /// The messages are such that it takes none of them, or not all.
@@ -39,10 +44,11 @@ enum Cause {
 impl From<ClientError> for NotTaken {
     fn from(error: ClientError) -> NotTaken {
         let cause = match &error {
-            ClientError::Server(refused) if matches!(&*refused.code, "message_invalid" | "batch_too_large") => {
+            ClientError::Server(refused) if matches!(&*refused.code, "message_invalid" | "messages_too_many") => {
                 Cause::Messages
             }
             ClientError::Server(refused) if &*refused.code == "queue_full" => Cause::Full,
+            ClientError::Server(refused) if &*refused.code == "ordering_keys_full" => Cause::Keys,
             ClientError::RequestTooLarge { .. } => Cause::Messages,
             ClientError::Server(_) => Cause::Away,
             _ => Cause::Over,
@@ -64,9 +70,10 @@ impl<E: Exchange> Remote<E> {
                 Ok(()) => fates.extend(part.iter().map(|_| taken())),
                 // Halves, until what there is room for is there, or the message that is refused alone: others are as
                 // good as before, and a few requests find it.
-                Err(NotTaken { cause: Cause::Full | Cause::Messages, .. }) if part.len() > 1 => {
+                Err(NotTaken { cause: Cause::Full | Cause::Keys | Cause::Messages, .. }) if part.len() > 1 => {
                     left.extend(part.chunks(part.len().div_ceil(2)).rev());
                 }
+                Err(NotTaken { cause: Cause::Keys, why }) => fates.push(Fate::Later { why, after_ms: KEYS_RETRY_MS }),
                 Err(not_taken) => match judged(not_taken, fates, messages.len()) {
                     Judged::Dead(so_far) => fates = so_far,
                     Judged::All(fates, over) => return (fates, over),

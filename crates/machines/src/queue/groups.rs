@@ -114,6 +114,10 @@ impl Groups {
             self.by_key.remove(&key);
             self.free.push(slot);
         }
+        if self.by_key.is_empty() {
+            // No message has a slot.
+            *self = Groups::default();
+        }
         next.filter(|_| was_first)
     }
 

@@ -117,13 +117,10 @@ impl Queues {
         }
     }
 
-    /// Whether a queue takes messages of others. One that has all ordering keys it may takes not all of them.
+    /// Whether a queue takes messages of others.
     pub fn readiness(&self, name: &str, bounds: Bounds) -> Option<Readiness> {
         let queue = self.queue(self.index(name)?);
-        let room = match self.keys_for_routed(queue, bounds) {
-            0 => 0,
-            _ => self.room_for_routed(queue, bounds).0,
-        };
+        let (room, _) = self.room_for_routed(queue, bounds);
         Some(Readiness { counts: queue.counts, room, is_paused: queue.settings.is_paused })
     }
 

@@ -185,7 +185,7 @@ fn answer_of(reply: QueueReply) -> Answered {
             let code = match refusal {
                 Refusal::Full(..) => "queue_full",
                 Refusal::MessageInvalid { .. } => "message_invalid",
-                Refusal::BatchTooLarge => "batch_too_large",
+                Refusal::BatchTooLarge => "messages_too_many",
                 _ => "queue_not_found",
             };
             error(code, refusal.to_string())

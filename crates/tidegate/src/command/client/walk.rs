@@ -294,10 +294,10 @@ impl Walk<'_> {
             let into = self.arguments.into.as_deref().unwrap_or(queue);
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(into)), &json!({ "messages": bodies }));
             if let Err(Failure::Refused(refusal)) = &answer
-                && matches!(refusal.code(), "queue_full" | "queue_not_found" | "forbidden")
+                && matches!(refusal.code(), "queue_full" | "ordering_keys_full" | "queue_not_found" | "forbidden")
             {
                 // Fewer may have room.
-                if refusal.code() == "queue_full" && part.len() > 1 {
+                if refusal.code().ends_with("_full") && part.len() > 1 {
                     most = part.len() / 2;
                     continue;
                 }
@@ -443,7 +443,7 @@ impl Walk<'_> {
     }
 }
 
-/// The attributes of a message, if they are of the form that doors write. The binary port takes any bytes.
+/// The attributes of a message, if they are of the form that doors write. The binary port has taken any bytes.
 fn attributes_of(message: &Message) -> Option<Value> {
     serde_json::from_slice(&message.attributes).ok().filter(Value::is_object)
 }

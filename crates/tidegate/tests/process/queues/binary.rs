@@ -57,28 +57,36 @@ impl Binary {
     }
 }
 
-/// Other doors show attributes, and would show none of those.
+/// Other doors show attributes, and would show none of those. Who relays may have such of before.
 #[test]
 fn attributes_that_are_no_json_object_are_refused() {
+    const SENDER: &str = "sender-token-0123456789abcdef";
     let folder = folder();
-    let settings = settings(folder.path(), "");
+    let sections = format!("[[service]]\nname = \"sender\"\ntoken = \"{SENDER}\"\ngrants = [\"send:orders\"]\n");
+    let settings = Settings { sections, ..Settings::new(folder.path()) };
     let server = Server::start(&settings);
     let mut http = connect(&server);
     put(&mut http, "orders", &json!({}));
-    let mut binary = Binary::connect(&server);
-    let mut send = |attributes: &[&[u8]]| {
+    let mut sender = Binary::with(&server, SENDER);
+    let send = |binary: &mut Binary, attributes: &[&[u8]]| {
         let message =
             |attributes: &&[u8]| wire::Message { attributes: attributes.to_vec(), ..wire::Message::default() };
         let messages = attributes.iter().map(message).collect();
         binary.ask(queue_request::Request::Send(wire::Send { queue: "orders".into(), messages }));
     };
-    send(&[b"{}", b"\x01\x02"]);
-    send(&[br#"{"to":"a"}"#, b""]);
-    assert_eq!(binary.refused(), "message_invalid");
-    let frame = binary.frame();
-    assert!(matches!(decode_reply(&frame).expect("a reply").body, ReplyBodyRef::Room(_)), "these are taken");
+    let is_taken = |binary: &mut Binary| {
+        let frame = binary.frame();
+        matches!(decode_reply(&frame).expect("a reply").body, ReplyBodyRef::Room(_))
+    };
+    send(&mut sender, &[b"{}", b"\x01\x02"]);
+    assert_eq!(sender.refused(), "message_invalid");
+    send(&mut sender, &[br#"{"to":"a"}"#, b""]);
+    assert!(is_taken(&mut sender));
+    let mut relay = Binary::connect(&server);
+    send(&mut relay, &[b"\x01\x02"]);
+    assert!(is_taken(&mut relay));
     let got = receive(&mut http, "orders", 10, 0);
-    assert_eq!((got.len(), &got[0]["attributes"]["to"]), (2, &json!("a")));
+    assert_eq!((got.len(), &got[0]["attributes"]["to"]), (3, &json!("a")));
     end(server, &settings);
 }
 
