@@ -494,6 +494,11 @@ fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
     Server::start(&settings).kill();
 }
 
+fn pay(server: &Server, id: &str, debit: &str, credit: &str, amount: u64) {
+    let transfer = Transfer { id, debit, credit, amount, memo: "", code: 0, user_data: "" };
+    assert!(connect(server).transfer(&transfer).expect("it is decided").is_done());
+}
+
 /// Two shards with a wallet on each; the first sends to the second.
 struct Two {
     settings: Settings,
@@ -685,10 +690,6 @@ fn a_lost_debit_that_cannot_be_written_again_is_listed_and_booked_as_a_loss() {
     let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
     let near = |id: &String| shard_of(id, 2) == ShardIndex(two.from);
     let source = (0..).map(|number| format!("source:near{number}")).find(near).expect("half of them");
-    let pay = |server: &Server, id: &str, debit: &str, credit: &str, amount: u64| {
-        let transfer = Transfer { id, debit, credit, amount, memo: "", code: 0, user_data: "" };
-        assert!(connect(server).transfer(&transfer).expect("it is decided").is_done());
-    };
     let server = Server::start(&two.settings);
     open_show(&mut connect(&server));
     connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
@@ -717,10 +718,6 @@ fn a_lost_debit_that_cannot_be_written_again_is_listed_and_booked_as_a_loss() {
 fn lost_debits_of_what_had_just_come_from_another_shard_are_written_again() {
     let folder = folder();
     let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
-    let pay = |server: &Server, id: &str, debit: &str, credit: &str, amount: u64| {
-        let transfer = Transfer { id, debit, credit, amount, memo: "", code: 0, user_data: "" };
-        assert!(connect(server).transfer(&transfer).expect("it is decided").is_done());
-    };
     let server = Server::start(&two.settings);
     open_show(&mut connect(&server));
     connect(&server).open_account(&two.receiver, "credit", AccountKind::Wallet).expect("accounts open");
