@@ -39,6 +39,7 @@ class Smsc:
 
     def __init__(self, port=0, **told):
         self.command, self.told, self.events, self.seen = ["node", str(SMSC), str(port)], told, queue.Queue(), []
+        self.does_as_told = queue.Queue()
         self.start()
 
     def start(self):
@@ -50,12 +51,14 @@ class Smsc:
         self.tell(**self.told)
 
     def read(self, lines):
-        for line in lines:
-            self.events.put(json.loads(line))
+        for event in map(json.loads, lines):
+            (self.does_as_told if event["event"] == "told" else self.events).put(event)
 
     def tell(self, **what):
+        """Tells it what to do, and waits until it does that."""
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
+        self.does_as_told.get(timeout=SECONDS_MAX)
 
     def next(self, name, **fields):
         """The next event of a name with these fields; others before it are passed over."""
@@ -309,6 +312,7 @@ def a_text_at_which_the_smsc_hangs_up_is_put_aside_and_others_pass(binary, fixtu
         expect(bad in sender.server.said(), True, "the log names it")
         expect(sender.queue()["scheduled"], 1, "it is tried again later")
         smsc.tell(poison="")
+        sender.step(sender.send("after it"), "handed")
 
 
 @case

@@ -1,6 +1,6 @@
 // An SMSC, with the server of `smpp`, that does as it is told:  smsc.mjs [PORT]
 //
-// It prints a line of JSON for each thing that happens, and reads lines of JSON:
+// It prints a line of JSON for each thing that happens, and reads lines of JSON; each is answered by the event "told":
 //
 //   {"answers": [88, 0]}       statuses of the next submissions; then 0
 //   {"silent": true}           answers nothing
@@ -81,6 +81,7 @@ readline.createInterface({ input: process.stdin }).on("line", (line) => {
     if (told.raw) session.socket.write(Buffer.from(told.raw, "hex"));
     if (told.drop) session.destroy();
   }
+  say("told");
 }).on("close", () => process.exit(0));
 
 server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", () => say("listening", { port: server.address().port }));
