@@ -20,6 +20,7 @@ mod curve;
 mod learned;
 mod leases;
 mod pace;
+mod paid;
 mod tracked;
 mod turns;
 
@@ -32,13 +33,14 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
-use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::machine::{CampaignView, LeaseId, LeaseView, LeaseWanted, NoLease, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
 pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
 pub use leases::{Money, Outstanding, Settlement, UnknownHolds, lease_of};
+pub use paid::{Paid, PaidOf};
 pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Hold, Known, Leases, Stage};
@@ -105,8 +107,13 @@ pub struct Control {
     short: HashMap<Box<str>, TimeMs>,
     /// Those for whose accounts nobody has looked for money of unknown leases yet.
     unlooked: BTreeSet<u32>,
-    /// How many leases each shard had opened when this process began.
-    opened_before: BTreeMap<ShardIndex, u64>,
+    /// Accounts of which nobody has looked yet what was paid for leases that are not known, each with the campaigns
+    /// that it had at the start.
+    uncounted: BTreeMap<Box<str>, Vec<u32>>,
+    /// Leases that were not settled at the start, and when they were opened, as long as there are such accounts.
+    open_at_start: HashMap<LeaseId, TimeMs>,
+    /// How many leases each shard had opened when this process began, and the time of its newest record.
+    began: BTreeMap<ShardIndex, (u64, TimeMs)>,
     /// For each worker.
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
@@ -134,7 +141,9 @@ impl Control {
             leases: Leases::default(),
             short: HashMap::new(),
             unlooked: BTreeSet::new(),
-            opened_before: BTreeMap::new(),
+            uncounted: BTreeMap::new(),
+            open_at_start: HashMap::new(),
+            began: BTreeMap::new(),
             updates,
             ended: BTreeSet::new(),
             counts: Counts::default(),

@@ -11,7 +11,10 @@ use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, Sh
 use crate::limits::{
     COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_PAGE,
 };
-use crate::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, Refusal, RetiredLease, Win};
+use crate::machine::{
+    Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, Refusal, RegainedLease, RetiredLease,
+    Win,
+};
 use crate::token::Bid;
 
 /// The logs of campaigns: what a snapshot holds is forgotten.
@@ -64,6 +67,8 @@ impl Commands for CampaignCommands {
             Command::Close { leases } | Command::Settle { leases } => leases.len(),
             Command::Spending { campaigns } => campaigns.len(),
             Command::Forget { campaigns } => campaigns.len(),
+            Command::Regain { leases } => leases.len(),
+            Command::Correct { leases } => leases.len(),
             _ => WORK_OF_PAGE,
         }
     }
@@ -81,6 +86,8 @@ impl Commands for CampaignCommands {
                 Command::Lose { bids } => bids.len() * size_of::<Bid>(),
                 Command::Retire { leases } => leases.len() * size_of::<RetiredLease>(),
                 Command::Close { leases } | Command::Settle { leases } => leases.len() * size_of::<LeaseId>(),
+                Command::Regain { leases } => leases.len() * size_of::<RegainedLease>(),
+                Command::Correct { leases } => leases.len() * size_of::<PaidLease>(),
                 Command::Changed { .. } | Command::Leases { .. } | Command::Known { .. } => 0,
             }
     }
@@ -91,6 +98,8 @@ impl Commands for CampaignCommands {
             Command::Win { .. }
             | Command::Close { .. }
             | Command::Settle { .. }
+            | Command::Regain { .. }
+            | Command::Correct { .. }
             | Command::Delete { .. }
             | Command::Forget { .. } => RecordClass::Note,
             // A loss has happened, too. But what it returns comes back without it, and wins need the room.

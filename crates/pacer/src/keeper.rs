@@ -10,6 +10,7 @@
 //! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. What fails is asked again:
 //! each step is done once, however often it is asked for.
 
+mod counting;
 mod settling;
 mod told;
 mod treasury;
@@ -25,11 +26,11 @@ use crate::bidder::{Report, Update};
 use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped, UnknownHolds};
 use crate::decisions::DecisionWriter;
 use crate::limits::PAGE_BYTES_MAX;
-use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
+use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RegainedLease, RetiredLease};
 use crate::units::BudgetMicros;
 
 pub use settling::Unsettled;
-pub use treasury::{Held, LedgerSeen, Settled, Treasury};
+pub use treasury::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 
 use told::{About, Told};
 
@@ -87,6 +88,11 @@ pub struct Keeper<S, B, T> {
     is_ledger_older: Cell<bool>,
     /// Leases of which the ledger was told another amount before.
     paid_otherwise: Cell<u64>,
+    /// What the ledger has paid for leases that are not known here counts: no lease is opened before.
+    is_counted: Cell<bool>,
+    /// Of how many leases that is, and what was found so far.
+    regained: Cell<u64>,
+    found: RefCell<Vec<RegainedLease>>,
     stopped: Cell<ByStopped>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
@@ -117,6 +123,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unsettled: Cell::default(),
             is_ledger_older: Cell::new(false),
             paid_otherwise: Cell::new(0),
+            is_counted: Cell::new(false),
+            regained: Cell::new(0),
+            found: RefCell::default(),
             stopped: Cell::default(),
             record: None,
         }
@@ -163,6 +172,16 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         self.paid_otherwise.get()
     }
 
+    /// Whether what the ledger has paid for leases that are not known here counts: no lease is opened before.
+    pub fn is_counted(&self) -> bool {
+        self.is_counted.get()
+    }
+
+    /// For how many leases that are not known here the ledger has paid.
+    pub fn regained(&self) -> u64 {
+        self.regained.get()
+    }
+
     /// For how many campaigns no money is leased, as of some hundred milliseconds ago.
     pub fn stopped(&self) -> ByStopped {
         self.stopped.get()
@@ -179,6 +198,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         for shard in self.all_shards() {
             self.recover_leases(shard).await?;
         }
+        self.control.borrow_mut().recovered();
         Ok(())
     }
 
@@ -189,8 +209,8 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         loop {
             let command = Command::Leases { after, limit: LEASES_AT_ONCE };
             let answer = self.shards.ask(shard, command).await?;
-            let Outcome::Leases { leases, opened } = answer else { unreachable!("of leases") };
-            self.control.borrow_mut().had_opened(shard, opened);
+            let Outcome::Leases { leases, opened, time } = answer else { unreachable!("of leases") };
+            self.control.borrow_mut().had_opened(shard, opened, time);
             let Some(last) = leases.last() else { return Ok(()) };
             after = last.id;
             let mut control = self.control.borrow_mut();
@@ -408,6 +428,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 Err(why) => failed = Err(why),
             }
         }
+        if !self.is_counted.get() {
+            return failed;
+        }
         let now = self.now.get();
         let wanted = self.control.borrow_mut().wanted(now);
         for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
@@ -486,6 +509,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     /// Forgets leases that the ledger was told of, when no notice of their bids can come any more.
     async fn forget_leases(&self) -> Result<(), String> {
+        // The next process would take what was paid before these for what this log has had all of.
+        if !self.is_counted.get() {
+            return Ok(());
+        }
         let over = self.control.borrow().over(self.now.get());
         for (shard, over) in self.by_shard(over, |lease| lease.shard()) {
             for over in over.chunks(LEASES_AT_ONCE) {

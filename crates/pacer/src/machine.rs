@@ -25,6 +25,7 @@ mod event;
 mod lease;
 mod notices;
 mod owners;
+mod regained;
 mod snapshot;
 mod sound;
 
@@ -40,7 +41,7 @@ use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, LastChange, Spending};
 pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
-pub use event::{Event, LostBid, Opened, RetiredLease, What, WonBid};
+pub use event::{Event, LostBid, Opened, PaidLease, RegainedLease, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
 
 use campaign::Campaign;
@@ -324,6 +325,8 @@ impl Campaigns {
             What::Retired { leases } => self.retire(leases).as_ref() == Some(what),
             What::Closed { leases } => self.close(leases).0.as_ref() == Some(what),
             What::Settled { leases } => self.settle(leases).as_ref() == Some(what),
+            What::Regained { leases } => self.regain(leases).as_ref() == Some(what),
+            What::Corrected { leases } => self.correct(leases).as_ref() == Some(what),
         }
     }
 
@@ -409,6 +412,8 @@ impl Campaigns {
                     self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign").leases -= 1;
                 }
             }
+            What::Regained { leases } => self.fold_regained(leases),
+            What::Corrected { leases } => self.fold_corrected(leases),
         }
     }
 }
@@ -476,6 +481,8 @@ impl Machine for Campaigns {
             }
             Command::Close { leases } => maybe(self.close(leases)),
             Command::Settle { leases } => maybe((self.settle(leases), Outcome::Done)),
+            Command::Regain { leases } => maybe((self.regain(leases), Outcome::Done)),
+            Command::Correct { leases } => maybe((self.correct(leases), Outcome::Done)),
             Command::Read { id } => Decision::Answer(match self.ids.get(id) {
                 Some(number) => Outcome::Campaign(Box::new(self.view(*number))),
                 None => Outcome::Refused(Refusal::NotFound),
@@ -490,7 +497,7 @@ impl Machine for Campaigns {
             Command::Leases { after, limit } => {
                 let behind = self.leases.behind(*after).take(*limit);
                 let leases = behind.map(|(id, lease)| lease.view(*id)).collect();
-                Decision::Answer(Outcome::Leases { leases, opened: self.opened })
+                Decision::Answer(Outcome::Leases { leases, opened: self.opened, time: self.time })
             }
         }
     }

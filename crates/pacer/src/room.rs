@@ -39,6 +39,8 @@ const SAVE: Duration = Duration::from_secs(300);
 const RECOVER_AGAIN: Duration = Duration::from_millis(200);
 /// How often the ledger is looked at, and money of unknown leases looked for in accounts that were not looked at yet.
 const LOOK_EACH: Duration = Duration::from_secs(5);
+/// What it has paid is asked for again then, if it has not answered.
+const COUNT_AGAIN: Duration = Duration::from_millis(200);
 
 /// As health answers name it.
 const ROOM: &str = "pacing";
@@ -362,6 +364,13 @@ async fn keep<S, B, T>(
             }
         };
         let looking = async {
+            // What is held for leases that are not known is given back first: behind what was paid for such leases, it
+            // could not be told from what this log has forgotten.
+            keeper.look_at_ledger().await;
+            keeper.give_back_unknown().await;
+            while !keeper.count_paid().await {
+                tokio::time::sleep(COUNT_AGAIN).await;
+            }
             let mut tick = every(LOOK_EACH);
             loop {
                 tick.tick().await;

@@ -17,7 +17,7 @@
 //! and held in the ledger; what became of a bid that was won or lost, it stays; what the ledger holds and was paid is
 //! within the budgets, also while it settles nothing. At the end nothing is held, and the records make the same state
 //! again. A restore takes back what was known of bids since its backup: they are unknown again, or of a lease that is
-//! there no more; what the ledger has paid of a lease by then is all that it pays.
+//! there no more; what the ledger has paid of a lease by then is all that it pays, and counts against the budget.
 
 #[path = "simulation/bank.rs"]
 mod bank;
@@ -36,10 +36,12 @@ use std::task::{Context, Poll, Waker};
 
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
-use tidegate_pacer::control::{Control, ControlSettings, Money, Settlement};
+use tidegate_pacer::control::{Control, ControlSettings, Money, Paid, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::{Bidders, Held, Keeper, LedgerSeen, LiveTable, Settled, Shards, Treasury};
-use tidegate_pacer::machine::{Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, Spending};
+use tidegate_pacer::keeper::{Bidders, Held, Keeper, LedgerSeen, LiveTable, PaidPage, Settled, Shards, Treasury};
+use tidegate_pacer::machine::{
+    Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, PaidLease, RegainedLease, Spending, What,
+};
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
 use tidegate_pacer::token::{Opening, TokenKey};
 use tidegate_pacer::units::{BudgetMicros, PriceMicros};
@@ -56,6 +58,7 @@ const SETTINGS: ControlSettings = ControlSettings { workers: WORKERS, lease_ms: 
 const ALLOWED: Allowed = Allowed { campaigns_max: 100, campaigns_of_owner_max: 100, win_deadline_ms: DEADLINE_MS };
 const BEGIN: u64 = 1_795_000_000_000;
 const STEPS: u64 = 600;
+const PAYMENTS_OF_PAGE: usize = 3;
 
 /// Chance from a seed.
 struct Chance(Cell<u64>);
@@ -196,6 +199,16 @@ impl Treasury for Reach {
         let mut is_polled = false;
         poll_fn(|_| if std::mem::replace(&mut is_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
         (is_done && is_heard).then_some(held).ok_or_else(|| "no answer".to_owned())
+    }
+
+    async fn paid_of(&self, account: &str, _since: TimeMs, before: Option<Box<str>>) -> Result<PaidPage, String> {
+        let (is_done, is_heard) = self.fate();
+        let all = self.0.bank.borrow().payments(self.0.node, account);
+        let from: usize = before.map_or(0, |before| before.parse().expect("it was given"));
+        let to = (from + PAYMENTS_OF_PAGE).min(all.len());
+        let next = (to < all.len()).then(|| to.to_string().into());
+        let page = PaidPage { paid: all[from..to].to_vec(), next };
+        (is_done && is_heard).then_some(page).ok_or_else(|| "no answer".to_owned())
     }
 
     async fn look(&self) -> LedgerSeen {
@@ -343,8 +356,12 @@ struct Node {
     bounds: [u64; CAMPAIGNS],
     /// The same of what is spent and what the ledger is asked to hold.
     held_bounds: [u64; CAMPAIGNS],
-    /// What the ledger may hold and have paid besides, because of a restore.
+    /// What the ledger may hold besides, because of a restore.
     beside: [u64; CAMPAIGNS],
+    /// What it has paid for leases that a restore has taken back, and that does not count yet.
+    uncounted: [u64; CAMPAIGNS],
+    /// How many records of each shard were looked at.
+    seen: [usize; SHARDS as usize],
     /// Now and then, a start has a clock that is ahead.
     has_wrong_clocks: bool,
     backup: Option<Backup>,
@@ -400,6 +417,8 @@ impl Node {
             bounds,
             held_bounds,
             beside,
+            uncounted: [0; CAMPAIGNS],
+            seen: [0; SHARDS as usize],
             has_wrong_clocks,
             backup,
             taken_back,
@@ -438,15 +457,61 @@ impl Node {
         let settled = self.world.bank.borrow().settled().len();
         run(self.keeper.round());
         run(self.keeper.move_money());
-        if chance.in_100(30) {
+        if !self.keeper.is_counted() || chance.in_100(30) {
             self.look();
         }
+        self.follow_counted()?;
         self.check(settled)
     }
 
     fn look(&mut self) {
         look_for_unknown(&self.keeper);
+        run(self.keeper.count_paid());
         self.is_unlooked &= !self.keeper.control().borrow().unlooked().is_empty();
+    }
+
+    /// What the ledger has paid and no win says counts, and counts once.
+    fn follow_counted(&mut self) -> Result<(), String> {
+        let mut events: Vec<Event> = Vec::new();
+        for ((_, log), seen) in self.world.shards.borrow().iter().zip(&mut self.seen) {
+            events.extend_from_slice(&log[*seen..]);
+            *seen = log.len();
+        }
+        for event in events {
+            match event.what {
+                What::Regained { leases } => {
+                    for RegainedLease { campaign, paid, .. } in leases {
+                        let of = self.numbers.iter().position(|number| *number == campaign).expect("it is one of them");
+                        let left = self.uncounted[of].checked_sub(paid.0);
+                        self.uncounted[of] = left.ok_or(format!("campaign {of}: {paid} was paid, and counts twice"))?;
+                        self.paid[of] += paid.0;
+                    }
+                }
+                What::Corrected { leases } => leases.iter().for_each(|lease| self.follow_corrected(lease)),
+                _ => {}
+            }
+        }
+        if self.keeper.is_counted() && self.uncounted != [0; CAMPAIGNS] {
+            return Err(format!("{:?} was paid for leases that are not known, and does not count", self.uncounted));
+        }
+        Ok(())
+    }
+
+    /// The ledger has paid more of a lease, before a restore, than its wins have cost since.
+    fn follow_corrected(&mut self, PaidLease { lease, paid }: &PaidLease) {
+        let bank = self.world.bank.borrow();
+        let is_it = |settled: &&bank::Paid| {
+            settled.node == self.world.node && settled.lease == *lease && settled.amount == paid.0
+        };
+        let opened = bank.settled()[self.taken_back.clone()].iter().find(is_it).expect("it was paid before").opened;
+        let is_of_it = |made: &&Made| made.bid.lease == *lease && made.bid.opened == Opening::of(opened);
+        let won: u64 = self.made.iter().filter(is_of_it).map(|made| made.paid).sum();
+        let campaign = self.made.iter().find(is_of_it).expect("something was bid").campaign;
+        drop(bank);
+        self.paid[campaign] += paid.0 - won;
+        // What was freed by losses of bids that had been won.
+        let Spending { spent, exposed, .. } = self.world.spending(self.numbers[campaign]);
+        self.bounds[campaign] = self.bounds[campaign].max((spent + exposed).0);
     }
 
     fn pass(&self, ms: u64) {
@@ -508,19 +573,26 @@ impl Node {
         self.versions[campaign] += 1;
         let budget = 1_000 + chance.below(60_000);
         let daily = chance.in_100(30).then(|| 500 + chance.below(20_000));
-        self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0);
-        self.held_bounds[campaign] = budget.max((held(now) + self.unsettled(campaign)).0);
+        let uncounted = self.uncounted[campaign];
+        self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0 + uncounted);
+        self.held_bounds[campaign] = budget.max((held(now) + self.unsettled(campaign)).0 + uncounted);
         let plan = Box::new(plan(campaign, self.versions[campaign], budget, daily));
         self.world.decide(shard_of(self.numbers[campaign]), &Command::Put { id: id(campaign), plan, by: "ann".into() });
     }
 
-    /// What the ledger holds of closed leases that was not spent.
+    /// What the ledger holds of closed leases, or has paid of them, that was not spent so far as is known.
     fn unsettled(&self, campaign: usize) -> BudgetMicros {
         let (number, bank) = (self.numbers[campaign], self.world.bank.borrow());
         let held = bank.leases(self.world.node);
+        let paid = bank.payments(self.world.node, &format!("campaign:{campaign}"));
         let leases = self.leases(shard_of(number));
-        let is_of_it = |lease: &&LeaseView| lease.campaign == number && lease.is_closed && held.contains(&lease.id);
-        leases.iter().filter(is_of_it).fold(BudgetMicros::ZERO, |sum, lease| sum + (lease.amount - lease.spent))
+        let beside = |lease: &LeaseView| {
+            let is_it = |paid: &&Paid| (paid.lease, paid.opened) == (lease.id, lease.life.opened);
+            let paid = paid.iter().find(is_it).map_or(BudgetMicros::ZERO, |paid| paid.amount);
+            if held.contains(&lease.id) { lease.amount - lease.spent } else { paid.left_behind(lease.spent) }
+        };
+        let is_of_it = |lease: &&LeaseView| lease.campaign == number && lease.is_closed;
+        leases.iter().filter(is_of_it).map(beside).sum()
     }
 
     /// All leases of a shard.
@@ -591,12 +663,21 @@ impl Node {
         let bank = self.world.bank.borrow();
         for campaign in 0..CAMPAIGNS {
             let account = format!("campaign:{campaign}");
-            self.beside[campaign] = bank.beside(self.world.node, &account, backup.settled, &known);
+            self.beside[campaign] = bank.held_beside(self.world.node, &account, &known);
+            self.uncounted[campaign] = bank.paid_beside(self.world.node, &account, backup.settled, &known);
         }
         self.taken_back = backup.settled..bank.settled().len();
         drop(bank);
         (self.versions, self.bounds) = (backup.versions, backup.bounds);
         (self.held_bounds, self.paid, self.is_unlooked) = (backup.held_bounds, backup.paid, true);
+        for (campaign, number) in self.numbers.into_iter().enumerate() {
+            let (now, uncounted) = (self.world.spending(number), self.uncounted[campaign]);
+            let bound = &mut self.bounds[campaign];
+            *bound = (*bound).max((now.spent + now.exposed).0 + uncounted);
+            let held = (held(now) + self.unsettled(campaign)).0 + uncounted;
+            self.held_bounds[campaign] = self.held_bounds[campaign].max(held);
+        }
+        self.seen = std::array::from_fn(|shard| backup.records[shard]);
         self.keeper = start(&self.world);
     }
 
@@ -646,8 +727,8 @@ impl Node {
             self.kill();
             self.pass(1_000);
             run(self.keeper.round());
-            run(self.keeper.move_money());
             self.look();
+            run(self.keeper.move_money());
         }
         if self.keeper.is_ledger_older() {
             if !self.may_keep {
@@ -668,7 +749,22 @@ impl Node {
                 return Err(format!("shard {shard} is another one after its records, or has leases: {state:?}"));
             }
         }
+        self.follow_counted()?;
+        self.check_counted()?;
         self.check_paid()
+    }
+
+    /// All that the ledger has paid for a campaign counts as spent; and nothing else, unless a restore has taken back
+    /// what was won of leases that the ledger had settled, and other bids of them have won since.
+    fn check_counted(&self) -> Result<(), String> {
+        for (campaign, number) in self.numbers.iter().enumerate() {
+            let spent = self.world.spending(*number).spent.0;
+            let paid = self.world.bank.borrow().paid_by(self.world.node, &format!("campaign:{campaign}"));
+            if spent < paid || spent > paid && self.taken_back.is_empty() {
+                return Err(format!("{paid} was paid for campaign {campaign}, and {spent} counts"));
+            }
+        }
+        Ok(())
     }
 
     /// The ledger has paid of each lease what its wins have cost; of one that it had settled before a restore, what was
@@ -777,7 +873,8 @@ fn money_that_is_held_for_leases_that_nobody_knows_is_given_back() {
     node.world.lost.set(50);
     let place = |node: usize| {
         let (lease, opened, amount) = (LeaseId::new(ShardIndex(0), 900), TimeMs(BEGIN), BudgetMicros(300));
-        let money = Money { lease, opened, account: "campaign:0".into(), spend: "spend:0".into(), amount };
+        let (account, spend) = ("campaign:0".into(), "spend:0".into());
+        let money = Money { lease, opened, campaign: None, account, spend, amount };
         assert_eq!(bank.borrow_mut().hold(node, &money), Held::Done);
     };
     (0..2).for_each(place);
@@ -865,6 +962,8 @@ fn planted_bugs_are_found() {
         Bug::LeftReturnedTwice,
         Bug::UnsettledLeased,
         Bug::ForeignWinTaken,
+        Bug::LostLeasesUncounted,
+        Bug::PaidMoreUncounted,
     ] {
         is_found(bug);
     }

@@ -3,6 +3,10 @@
 /// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
+    /// What the ledger has paid for leases that the log of campaigns has lost is not counted.
+    LostLeasesUncounted,
+    /// What the ledger has paid of a lease beyond what its wins have cost is not counted.
+    PaidMoreUncounted,
     /// A queue does not see that a message has come through it before.
     MessageGoesRound,
     /// Whoever sends may give a message the key of another node as its id.

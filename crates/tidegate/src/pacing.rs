@@ -17,6 +17,7 @@ use tidegate_ledger::LEDGER;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_link::OtherServer;
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::is_account_id;
 use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
@@ -36,7 +37,7 @@ pub(crate) use receipt::{Receipt, file_of as receipt_file, read as read_receipt}
 
 use elsewhere::{Elsewhere, ledger_elsewhere};
 use here::Here;
-use money::{Decided, HoldOf, Ledger, LedgerMoney, OpenHold};
+use money::{Decided, HoldOf, Ledger, LedgerMoney, OpenHold, PostPage};
 use receipt::Receipts;
 
 /// Adds the pacer to a server.
@@ -153,7 +154,7 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
             LedgerAt::Here => {
                 warn_of_receipt(site.data());
                 let shards = site.placement().shards(LEDGER);
-                // It asks for no history: there are no cursors to sign.
+                // The cursors of its histories go to nobody else.
                 let router = pump.client(|me| Router::new(me, shards, CursorKey([0, 0])));
                 LedgerMoney { ledger: AnyLedger::Here(Here(router)), node: 0 }
             }
@@ -205,6 +206,20 @@ impl Ledger for AnyLedger {
         match self {
             AnyLedger::Here(ledger) => ledger.own(account).await,
             AnyLedger::Elsewhere(ledger) => ledger.own(account).await,
+        }
+    }
+
+    async fn posts(&self, account: &str, since: TimeMs, before: Option<Box<str>>) -> Result<PostPage, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.posts(account, since, before).await,
+            AnyLedger::Elsewhere(ledger) => ledger.posts(account, since, before).await,
+        }
+    }
+
+    async fn posted(&self, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, String> {
+        match self {
+            AnyLedger::Here(ledger) => ledger.posted(ids).await,
+            AnyLedger::Elsewhere(ledger) => ledger.posted(ids).await,
         }
     }
 

@@ -74,6 +74,11 @@ impl Leases {
         self.list(lease, known.stage);
     }
 
+    /// When they were opened.
+    pub fn openings(&self) -> impl Iterator<Item = (LeaseId, TimeMs)> {
+        self.all.iter().map(|(lease, known)| (*lease, known.life.opened))
+    }
+
     /// What the ledger has said of the hold of a lease. A refusal behind a question without an answer says nothing of
     /// what was done before.
     fn note_hold(&mut self, lease: LeaseId, hold: Hold) {
@@ -203,6 +208,8 @@ pub struct Money {
     pub lease: LeaseId,
     /// When it was opened: part of the id of its hold.
     pub opened: TimeMs,
+    /// The number of its campaign, where it is known.
+    pub campaign: Option<u32>,
     /// Whose it is.
     pub account: Box<str>,
     /// Where what is spent goes.
@@ -468,9 +475,9 @@ impl Control {
         self.leases.all.len()
     }
 
-    /// So many leases a shard had opened when this process began.
-    pub fn had_opened(&mut self, shard: ShardIndex, opened: u64) {
-        self.opened_before.entry(shard).or_insert(opened);
+    /// So many leases a shard had opened when this process began, and its newest record was of this time.
+    pub fn had_opened(&mut self, shard: ShardIndex, opened: u64, time: TimeMs) {
+        self.began.entry(shard).or_insert((opened, time));
     }
 
     /// Of an account of which the ledger holds money for these leases, those that nobody knows. A lease that is opened
@@ -491,8 +498,7 @@ impl Control {
     /// When the known leases were opened, in the order of their numbers and of time: without those that were opened
     /// while the clock was ahead.
     fn openings(&self) -> BTreeMap<LeaseId, TimeMs> {
-        let all: BTreeMap<LeaseId, TimeMs> =
-            self.leases.all.iter().map(|(id, known)| (*id, known.life.opened)).collect();
+        let all: BTreeMap<LeaseId, TimeMs> = self.leases.openings().collect();
         let mut least = BTreeMap::new();
         let is_in_order = |(id, opened): &(&LeaseId, &TimeMs)| {
             let least = least.entry(id.shard()).or_insert(TimeMs(u64::MAX));
@@ -508,7 +514,7 @@ impl Control {
         let of_shard = |(id, _): &(&LeaseId, &TimeMs)| id.shard() == lease.shard();
         let before = openings.range(..lease).next_back().filter(of_shard);
         let behind = openings.range(lease..).next().filter(of_shard);
-        self.opened_before.get(&lease.shard()).is_some_and(|before| lease.counter() <= *before)
+        self.began.get(&lease.shard()).is_some_and(|(before, _)| lease.counter() <= *before)
             && before.is_none_or(|(_, at)| at <= opened)
             && behind.is_none_or(|(id, at)| id != lease && at >= opened)
     }
@@ -516,6 +522,7 @@ impl Control {
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {
         let plan = &self.campaigns.get(&known.campaign)?.view.plan;
         let (account, spend) = (plan.account.clone(), plan.spend.clone());
-        Some(Money { lease, opened: known.life.opened, account, spend, amount: known.amount })
+        let (opened, campaign) = (known.life.opened, Some(known.campaign));
+        Some(Money { lease, opened, campaign, account, spend, amount: known.amount })
     }
 }

@@ -7,7 +7,7 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LastChange, LeaseId, Life, RetiredLease, Spending};
+use crate::machine::{CampaignView, LastChange, LeaseId, Life, RegainedLease, RetiredLease, Spending};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -642,13 +642,13 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
 #[test]
 fn money_of_leases_that_the_log_has_opened_and_forgotten_is_told_from_that_of_another_log() {
     let mut control = control(10_000);
-    control.had_opened(ShardIndex(0), 20);
-    control.had_opened(ShardIndex(0), 900);
+    control.had_opened(ShardIndex(0), 20, at(100));
+    control.had_opened(ShardIndex(0), 900, at(100));
     let known = |counter, opened| LeaseView { life: Life::of(opened, 10_000), ..lease(counter, 10) };
     [known(12, at(40)), known(15, at(60))].iter().for_each(|lease| control.recover(lease, at(100)));
     let money = |counter, opened: TimeMs| {
         let (account, spend, amount) = ("campaign:shoes".into(), "spend:shoes".into(), BudgetMicros(10));
-        Money { lease: LeaseId::new(ShardIndex(0), counter), opened, account, spend, amount }
+        Money { lease: LeaseId::new(ShardIndex(0), counter), opened, campaign: None, account, spend, amount }
     };
     let forgotten = [money(3, at(20)), money(12, at(40)), money(13, at(40)), money(20, at(70))];
     let of_other_log = vec![money(21, at(20)), money(13, at(30)), money(13, at(70)), money(15, at(61))];
@@ -659,6 +659,42 @@ fn money_of_leases_that_the_log_has_opened_and_forgotten_is_told_from_that_of_an
     // One of a start with a clock that was ahead says nothing of the time.
     control.recover(&known(10, at(90_000)), at(100));
     assert_eq!(control.unknown(both).forgotten, found);
+}
+
+#[test]
+fn what_was_paid_is_of_a_lost_lease_if_it_is_behind_all_that_the_log_has_opened() {
+    let mut control = control(10_000);
+    control.learn(CampaignView { number: 9, id: "hats".into(), ..view(10) });
+    control.had_opened(ShardIndex(0), 20, at(100));
+    let known = |counter| LeaseView { life: Life::of(at(40), 10_000), ..lease(counter, 10) };
+    control.recover(&known(18), at(100));
+    control.recovered();
+    let (account, campaigns) = control.uncounted().expect("there is one");
+    assert_eq!((&*account, &campaigns[..]), ("campaign:shoes", &[7, 9][..]));
+    let paid = |counter, opened, campaign| Paid {
+        lease: LeaseId::new(ShardIndex(0), counter),
+        opened,
+        campaign,
+        amount: BudgetMicros(5),
+    };
+    let of = |control: &Control, paid: Paid| control.paid_of(&paid, &campaigns);
+    assert_eq!(of(&control, paid(20, at(50), Some(7))), PaidOf::Forgotten);
+    assert_eq!(of(&control, paid(18, at(40), Some(7))), PaidOf::Open);
+    assert_eq!(of(&control, paid(18, at(41), Some(7))), PaidOf::Forgotten, "its number has come again");
+    control.close(&[LeaseId::new(ShardIndex(0), 18)]);
+    control.paid(&[LeaseId::new(ShardIndex(0), 18)]);
+    control.settled(&[LeaseId::new(ShardIndex(0), 18)]);
+    assert_eq!(of(&control, paid(18, at(40), Some(7))), PaidOf::Open, "what was paid before it may be unknown");
+    let lost = paid(21, TimeMs(4 * 86_400_000 + 5), Some(9));
+    let regained = RegainedLease { lease: lost.lease, campaign: 9, day: 4, paid: lost.amount };
+    assert_eq!(of(&control, lost), PaidOf::Lost(regained));
+    for campaign in [None, Some(8)] {
+        assert_eq!(of(&control, Paid { campaign, ..lost }), PaidOf::Nobody, "of two campaigns, or of none");
+    }
+    let only = control.paid_of(&Paid { campaign: None, ..lost }, &[9]);
+    assert_eq!(only, PaidOf::Lost(regained), "holds of before do not say whose they are");
+    control.counted(&account);
+    assert_eq!(control.uncounted(), None);
 }
 
 #[test]

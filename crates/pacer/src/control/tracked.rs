@@ -157,6 +157,8 @@ pub(super) struct Tracked {
     pub planned: Option<BudgetMicros>,
     pub plan: Option<Planned>,
     pub curve: Option<Arc<DayCurve>>,
+    /// What it has spent is known of late to have been more, without wins.
+    is_regained: bool,
     workers: Vec<OnWorker>,
     asked: Option<TimeMs>,
     bids: u64,
@@ -222,6 +224,7 @@ impl Tracked {
             planned: None,
             plan: None,
             curve: None,
+            is_regained: false,
             workers: vec![OnWorker::default(); workers.into()],
             asked: None,
             bids: 0,
@@ -249,8 +252,15 @@ impl Tracked {
 
     /// It has spent so much.
     pub fn set_spending(&mut self, spending: Spending) {
-        self.rates.learn_spending(&self.view.spending, &spending);
+        if !std::mem::take(&mut self.is_regained) {
+            self.rates.learn_spending(&self.view.spending, &spending);
+        }
         self.view.spending = spending;
+    }
+
+    /// Something was paid of which no win is known.
+    pub fn regained(&mut self) {
+        self.is_regained = true;
     }
 
     /// Whether nothing may be bid: it has ended, is paused, or has less money than is spent and leased.

@@ -7,7 +7,7 @@ use tidegate_planted::{Bug, is_planted};
 use super::told::About;
 use super::{Bidders, Keeper, LEASES_AT_ONCE, Settled, Shards, Treasury};
 use crate::control::{Money, Outstanding, Settlement};
-use crate::machine::{Command, LeaseId, LeaseView, Outcome};
+use crate::machine::{Command, LeaseId, LeaseView, Outcome, PaidLease};
 use crate::units::BudgetMicros;
 
 /// Leases of which no win counts any more, and that the ledger did not settle when it was asked last.
@@ -117,7 +117,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             held.into_iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
         for (settlement @ Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
-            let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise);
+            let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise { .. });
             if *spent > BudgetMicros::ZERO && !is_settled {
                 (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
             }
@@ -126,20 +126,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unsettled.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
-                Settled::Otherwise => {
-                    let Money { lease, account, spend, .. } = money;
-                    self.tell(
-                        &format!(
-                            "campaign {}: of lease {lease}, {spent} was spent, and another amount was paid from \
-                             {account} to {spend}",
-                            self.control.borrow().campaign_of(*lease)
-                        ),
-                        "one of the two logs is of an older backup, or another server has a copy of this directory, or \
-                         somebody has settled the hold by hand",
-                    );
-                    self.paid_otherwise.set(self.paid_otherwise.get() + 1);
-                    done.push(money.lease);
-                }
+                Settled::Otherwise { paid } => match self.correct(settlement, paid).await {
+                    Ok(()) => done.push(money.lease),
+                    Err(why) => self.tell("what the ledger has paid of a lease is not counted yet", &why),
+                },
                 Settled::Refused(why) => {
                     self.tell_unsettled(money, *spent, "which it still holds", &why);
                     let outstanding = Outstanding { held: money.amount - *spent, owed: BudgetMicros::ZERO };
@@ -172,6 +162,31 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
         }
         self.control.borrow_mut().paid(&done);
+    }
+
+    /// The ledger has paid another amount of a closed lease than its wins have cost: if it is more, it counts.
+    async fn correct(
+        &self,
+        Settlement { money, spent }: &Settlement,
+        paid: Option<BudgetMicros>,
+    ) -> Result<(), String> {
+        let Money { lease, account, spend, .. } = money;
+        if let Some(paid) = paid.filter(|paid| paid > spent && !is_planted(Bug::PaidMoreUncounted)) {
+            let command = Command::Correct { leases: vec![PaidLease { lease: *lease, paid }] };
+            self.shards.ask(lease.shard(), command).await?;
+        }
+        let campaign = self.control.borrow().campaign_of(*lease).to_owned();
+        let paid = paid.map_or("another amount".to_owned(), |paid| paid.to_string());
+        self.tell(
+            &format!(
+                "campaign {campaign}: of lease {lease}, {spent} was spent, and {paid} was paid from {account} to \
+                 {spend}: the greater of the two counts against the budget"
+            ),
+            "one of the two logs is of an older backup, or another server has a copy of this directory, or somebody \
+             has settled the hold by hand",
+        );
+        self.paid_otherwise.set(self.paid_otherwise.get() + 1);
+        Ok(())
     }
 
     /// Says of the first lease of a campaign that the ledger does not settle it.

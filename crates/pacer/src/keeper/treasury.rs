@@ -1,6 +1,8 @@
 //! The money of campaigns, as the keeper asks for it: what a ledger is asked, and what it may say.
 
-use crate::control::{Money, Settlement};
+use tidegate_machines::TimeMs;
+
+use crate::control::{Money, Paid, Settlement};
 use crate::units::BudgetMicros;
 
 /// What became of money that was to be held.
@@ -28,7 +30,10 @@ pub enum Settled {
     Nothing,
     /// The ledger was told another amount before, which stands: it, or the log of the campaigns, is of an older backup,
     /// or somebody else has settled the hold.
-    Otherwise,
+    Otherwise {
+        /// What it has paid, where it says so.
+        paid: Option<BudgetMicros>,
+    },
     /// The ledger refuses, and this is why. It is asked again: no money may be lost.
     Refused(String),
     /// The same, and nothing is held: the hold was given back, or has expired.
@@ -54,6 +59,15 @@ pub enum LedgerSeen {
     Unremembered(String),
 }
 
+/// What the ledger has paid for leases, in a part of an account's history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PaidPage {
+    /// Newest first.
+    pub paid: Vec<Paid>,
+    /// Where the history goes on; `None` at its end.
+    pub next: Option<Box<str>>,
+}
+
 /// The money of campaigns.
 pub trait Treasury {
     /// Holds money, each under an id that follows from its lease. In the order of what was asked.
@@ -62,6 +76,15 @@ pub trait Treasury {
     /// Of which leases of this pacer the ledger holds money of an account, for sure: none, where another pacer may have
     /// leases that cannot be told apart from those of this one.
     fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
+
+    /// What the ledger has paid since a time, and before where an earlier page has ended, out of an account for leases
+    /// of this pacer, for sure: nothing, as above.
+    fn paid_of(
+        &self,
+        account: &str,
+        since: TimeMs,
+        before: Option<Box<str>>,
+    ) -> impl Future<Output = Result<PaidPage, String>>;
 
     /// How the ledger is.
     fn look(&self) -> impl Future<Output = LedgerSeen>;

@@ -143,6 +143,12 @@ impl Campaign {
         self.days.spend(price, day);
     }
 
+    /// The ledger has paid so much for this day of which nothing else is known.
+    pub fn regain(&mut self, paid: BudgetMicros, day: i32) {
+        self.spent += paid;
+        self.days.regain(paid, day);
+    }
+
     /// So much of an open or retired lease of this day cannot be spent any more.
     pub fn unexpose(&mut self, amount: BudgetMicros, day: i32) {
         self.free(amount, day);

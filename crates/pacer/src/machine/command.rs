@@ -3,7 +3,7 @@
 use tidegate_machines::TimeMs;
 
 use super::campaign::{CampaignView, Spending};
-use super::event::RetiredLease;
+use super::event::{PaidLease, RegainedLease, RetiredLease};
 use super::lease::{LeaseId, LeaseView, Life};
 use crate::plan::Plan;
 use crate::token::Bid;
@@ -68,6 +68,17 @@ pub enum Command {
     Settle {
         /// The leases.
         leases: Vec<LeaseId>,
+    },
+    /// The ledger has paid for leases that this log does not know: it is older than the ledger, or has lost its end.
+    /// What they have cost counts, and their numbers are given no more.
+    Regain {
+        /// The leases, by their ids. Those that count already are passed over.
+        leases: Vec<RegainedLease>,
+    },
+    /// The ledger has paid more of closed leases than their wins have cost, so far as this log knows: that counts.
+    Correct {
+        /// The leases.
+        leases: Vec<PaidLease>,
     },
     /// One campaign.
     Read {
@@ -173,6 +184,8 @@ pub enum Outcome {
         leases: Vec<LeaseView>,
         /// How many the shard has opened, ever: the number of the newest one.
         opened: u64,
+        /// The time of its newest record.
+        time: TimeMs,
     },
     /// It is not done.
     Refused(Refusal),

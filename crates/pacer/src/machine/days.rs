@@ -79,6 +79,16 @@ impl Days {
         }
     }
 
+    /// What was paid for a day of which it is not known that money was leased for it.
+    pub fn regain(&mut self, paid: BudgetMicros, number: i32) {
+        let number = self.counting(number);
+        let at = self.find(number).unwrap_or_else(|| self.begin(number));
+        self.known[at].spent += paid;
+        if self.find(self.last).is_none() {
+            self.last = number;
+        }
+    }
+
     /// So much of what was leased for this day is not exposed any more.
     pub fn free(&mut self, amount: BudgetMicros, number: i32) {
         if let Some(at) = self.find(number) {
@@ -149,6 +159,19 @@ mod tests {
         days.free(BudgetMicros(1), 12);
         assert_eq!(days.at(12), Day { number: 27, exposed: BudgetMicros(8), ..Day::default() });
         assert!(days.is_sound());
+    }
+
+    #[test]
+    fn what_was_paid_counts_for_its_day_also_where_nothing_was_leased_for_it() {
+        let mut days = Days::default();
+        days.regain(BudgetMicros(7), 12);
+        assert_eq!((days.at(12).spent.0, days.last().number, days.is_sound()), (7, 12, true));
+        for day in 20..24 {
+            days.regain(BudgetMicros(1), day);
+        }
+        assert_eq!((days.last().number, days.is_sound()), (23, true), "the day of before is forgotten");
+        days.regain(BudgetMicros(3), 12);
+        assert_eq!(days.at(20).spent.0, 4, "what counts for a forgotten day counts for the first that is known");
     }
 
     #[test]

@@ -83,6 +83,16 @@ pub enum What {
         /// Of these.
         leases: Vec<LeaseId>,
     },
+    /// The ledger has paid for leases of which there is no other record.
+    Regained {
+        /// These, by their ids.
+        leases: Vec<RegainedLease>,
+    },
+    /// The ledger has paid more than the wins of closed leases have cost.
+    Corrected {
+        /// Of these, by their ids.
+        leases: Vec<PaidLease>,
+    },
 }
 
 /// A lease that was opened.
@@ -131,6 +141,28 @@ pub struct RetiredLease {
     pub left: BudgetMicros,
 }
 
+/// A lease that a lost part of the log had opened, and that the ledger has paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegainedLease {
+    /// The lease.
+    pub lease: LeaseId,
+    /// The number of its campaign.
+    pub campaign: u32,
+    /// The day for whose cap it counts.
+    pub day: i32,
+    /// What was paid.
+    pub paid: BudgetMicros,
+}
+
+/// What the ledger has paid of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaidLease {
+    /// The lease.
+    pub lease: LeaseId,
+    /// So much in all.
+    pub paid: BudgetMicros,
+}
+
 impl WonBid {
     /// Of a win; `None` if it costs more than was bid.
     pub fn of(win: &Win) -> Option<WonBid> {
@@ -167,6 +199,8 @@ const CLOSED: u8 = 6;
 const SETTLED: u8 = 7;
 const LOST: u8 = 8;
 const RETIRED: u8 = 9;
+const REGAINED: u8 = 10;
+const CORRECTED: u8 = 11;
 
 impl Event {
     /// Appends its bytes.
@@ -236,6 +270,22 @@ impl Event {
                 begin(SETTLED);
                 put_leases(into, leases);
             }
+            What::Regained { leases } => {
+                begin(REGAINED);
+                put_number(into, leases.len() as u64);
+                for RegainedLease { lease, campaign, day, paid } in leases {
+                    let numbers = [lease.0, (*campaign).into(), zigzag(*day), paid.0];
+                    numbers.into_iter().for_each(|number| put_number(into, number));
+                }
+            }
+            What::Corrected { leases } => {
+                begin(CORRECTED);
+                put_number(into, leases.len() as u64);
+                for PaidLease { lease, paid } in leases {
+                    put_number(into, lease.0);
+                    put_number(into, paid.0);
+                }
+            }
         }
     }
 
@@ -290,6 +340,21 @@ impl Event {
             }
             CLOSED => What::Closed { leases: reader.many(|reader| reader.number().map(LeaseId))? },
             SETTLED => What::Settled { leases: reader.many(|reader| reader.number().map(LeaseId))? },
+            REGAINED => {
+                let leases = reader.many(|reader| {
+                    let (lease, campaign) = (LeaseId(reader.number()?), reader.small()?);
+                    let (day, paid) = (unzigzag(reader.small()?), BudgetMicros(reader.number()?));
+                    Ok(RegainedLease { lease, campaign, day, paid })
+                })?;
+                What::Regained { leases }
+            }
+            CORRECTED => {
+                let leases = reader.many(|reader| {
+                    let (lease, paid) = (LeaseId(reader.number()?), BudgetMicros(reader.number()?));
+                    Ok(PaidLease { lease, paid })
+                })?;
+                What::Corrected { leases }
+            }
             _ => return Err(Malformed),
         };
         reader.end()?;

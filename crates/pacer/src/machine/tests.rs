@@ -10,7 +10,7 @@ use super::*;
 use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::plan::{Flight, StrategyChoice};
 use crate::token::{Bid, Opening};
-use crate::units::PriceMicros;
+use crate::units::{Impressions, PriceMicros};
 
 const ALLOWED: Allowed = Allowed { campaigns_max: 4, campaigns_of_owner_max: 3, win_deadline_ms: 1_000 };
 
@@ -537,6 +537,59 @@ fn a_page_of_large_plans_is_short_and_the_rest_comes_behind_it() {
     assert_eq!((campaigns.len(), up_to), (2, 2));
 }
 
+fn spent(driven: &mut Driven) -> (u64, u64) {
+    let spending = driven.view("shoes").spending;
+    (spending.spent.0, spending.exposed.0)
+}
+
+#[test]
+fn what_was_paid_for_leases_of_a_lost_part_counts_once_and_their_numbers_do_not_come_again() {
+    let mut driven = Driven::new();
+    driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(60)), ..plan(100) });
+    let lease = driven.open(1, 10, 3).expect("there is money").id;
+    let lost = |counter, campaign, paid| RegainedLease {
+        lease: LeaseId::new(ShardIndex(1), counter),
+        campaign,
+        day: 4,
+        paid: BudgetMicros(paid),
+    };
+    let of_other_shard = RegainedLease { lease: LeaseId::new(ShardIndex(0), 9), ..lost(9, 1, 5) };
+    let none_of_them = vec![lost(lease.counter(), 1, 5), lost(2, 8, 5), of_other_shard, lost(3, 1, u64::MAX)];
+    driven.ask(Command::Regain { leases: none_of_them });
+    assert_eq!((spent(&mut driven), driven.records), ((0, 10), 2), "known, of nobody, elsewhere, more than can be");
+    let leases = vec![lost(5, 1, 30), lost(4, 1, 7), lost(7, 1, 25)];
+    driven.ask(Command::Regain { leases: leases.clone() });
+    driven.ask(Command::Regain { leases });
+    assert_eq!(spent(&mut driven), (55, 10), "in their order, and once");
+    assert_eq!(driven.view("shoes").spending.impressions, Impressions(0), "nobody knows how many");
+    let next = driven.open(1, 10, 4).expect("5 of 60 is left on that day");
+    assert_eq!((next.id.counter(), next.amount), (8, BudgetMicros(5)));
+    assert_eq!(driven.open(1, 10, 4), Err(NoLease::DayUsed));
+    assert_eq!(driven.open(1, 50, 5).expect("30 is left in all").amount, BudgetMicros(30));
+    assert_eq!(driven.open(1, 1, 5), Err(NoLease::BudgetUsed));
+}
+
+#[test]
+fn what_was_paid_of_a_closed_lease_beyond_its_wins_counts() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(100));
+    let lease = driven.open(1, 50, 0).expect("there is money").id;
+    assert_eq!(driven.win(lease, 0, 10), WinOutcome::Taken);
+    let correct = |driven: &mut Driven, paid| {
+        driven.ask(Command::Correct { leases: vec![PaidLease { lease, paid: BudgetMicros(paid) }] });
+        spent(driven)
+    };
+    assert_eq!(correct(&mut driven, 30), (10, 40), "its wins may still come");
+    driven.ask(Command::Close { leases: vec![lease] });
+    assert_eq!(correct(&mut driven, 51), (10, 0), "more than it had");
+    assert_eq!(correct(&mut driven, 9), (10, 0), "the wins have cost more");
+    assert_eq!(correct(&mut driven, 30), (30, 0));
+    assert_eq!(correct(&mut driven, 30), (30, 0));
+    assert_eq!(correct(&mut driven, 50), (50, 0));
+    let Outcome::Closed(closed) = driven.ask(Command::Close { leases: vec![lease] }) else { panic!() };
+    assert_eq!(closed[0].spent, BudgetMicros(50), "the ledger is told what it has said");
+}
+
 /// What is done to one of three campaigns and its leases.
 #[derive(Clone, Debug)]
 enum Act {
@@ -547,6 +600,8 @@ enum Act {
     Retire(usize),
     Close(usize),
     Settle(usize),
+    Regain(u32, u64, u64, i32),
+    Correct(usize, u64),
     Wait(u64),
 }
 
@@ -560,6 +615,9 @@ fn act() -> impl Strategy<Value = Act> {
         (0..20usize).prop_map(Act::Retire),
         (0..20usize).prop_map(Act::Close),
         (0..20usize).prop_map(Act::Settle),
+        (0..3u32, 0..3u64, 1..60u64, 0..4i32)
+            .prop_map(|(campaign, behind, paid, day)| Act::Regain(campaign, behind, paid, day)),
+        (0..20usize, 1..40u64).prop_map(|(lease, more)| Act::Correct(lease, more)),
         (0..900u64).prop_map(Act::Wait),
     ]
 }
@@ -574,11 +632,18 @@ struct Modelled {
     is_retired: bool,
     is_closed: bool,
     is_settled: bool,
+    /// What the ledger has paid beyond the wins.
+    corrected: u64,
 }
 
 impl Modelled {
     fn price(number: u32) -> u64 {
         10 + 7 * u64::from(number)
+    }
+
+    /// What it has cost.
+    fn spent(&self) -> u64 {
+        self.won.values().sum::<u64>() + self.corrected
     }
 
     fn bids(&self) -> impl Iterator<Item = u32> + use<> {
@@ -652,7 +717,7 @@ proptest! {
     fn what_is_spent_and_exposed_is_what_became_of_bids(acts in prop::collection::vec(act(), 1..120)) {
         let mut driven = Driven::new();
         let number = |campaign: u32| campaign * 2 + 1;
-        let mut budgets = [300u64; 3];
+        let (mut budgets, mut regained) = ([300u64; 3], [0u64; 3]);
         for campaign in 0..3 {
             driven.put(&format!("c{campaign}"), Plan { daily_micros: Some(BudgetMicros(150)), ..plan(300) });
         }
@@ -667,7 +732,8 @@ proptest! {
                     if let Ok(view) = driven.open(number(campaign), amount, day) {
                         let (won, lost) = Default::default();
                         let (is_retired, is_closed, is_settled) = (false, false, false);
-                        leases.push(Modelled { view, day, won, lost, is_retired, is_closed, is_settled });
+                        let corrected = 0;
+                        leases.push(Modelled { view, day, won, lost, is_retired, is_closed, is_settled, corrected });
                         let is_of_day = |lease: &&Modelled| (lease.view.campaign, lease.day) == (view.campaign, day);
                         let of_day = leases.iter().filter(is_of_day);
                         prop_assert!(of_day.map(Modelled::used).sum::<u64>() <= 150, "whatever day was before");
@@ -702,7 +768,7 @@ proptest! {
                     let Some(lease) = leases.get_mut(at) else { continue };
                     if let Outcome::Closed(closed) = driven.ask(Command::Close { leases: vec![lease.view.id] }) {
                         for view in closed {
-                            prop_assert_eq!(view.spent.0, lease.won.values().sum::<u64>());
+                            prop_assert_eq!(view.spent.0, lease.spent());
                         }
                     }
                     lease.is_closed = true;
@@ -712,12 +778,29 @@ proptest! {
                     driven.ask(Command::Settle { leases: vec![lease.view.id] });
                     lease.is_settled = lease.is_closed;
                 }
+                Act::Regain(campaign, behind, paid, day) => {
+                    let of_shard = Command::Leases { after: LeaseId::new(ShardIndex(1), 0), limit: 0 };
+                    let Outcome::Leases { opened, .. } = driven.ask(of_shard) else { panic!("of leases") };
+                    let lease = LeaseId::new(ShardIndex(1), opened + behind);
+                    let lost = RegainedLease { lease, campaign: number(campaign), day, paid: BudgetMicros(paid) };
+                    driven.ask(Command::Regain { leases: vec![lost] });
+                    regained[campaign as usize] += if behind > 0 { paid } else { 0 };
+                }
+                Act::Correct(at, more) => {
+                    let Some(lease) = leases.get_mut(at) else { continue };
+                    let paid = lease.view.amount.0.min(lease.spent() + more);
+                    let paid_lease = PaidLease { lease: lease.view.id, paid: BudgetMicros(paid) };
+                    driven.ask(Command::Correct { leases: vec![paid_lease] });
+                    if lease.is_closed && !lease.is_settled {
+                        lease.corrected += paid - lease.spent();
+                    }
+                }
                 Act::Wait(ms) => driven.now.0 += ms,
             }
             for campaign in 0..3 {
                 let view = driven.view(&format!("c{campaign}")).spending;
                 let of_it = || leases.iter().filter(|lease| lease.view.campaign == number(campaign));
-                let spent: u64 = of_it().flat_map(|lease| lease.won.values()).sum();
+                let spent = of_it().map(Modelled::spent).sum::<u64>() + regained[campaign as usize];
                 let exposed: u64 = of_it().map(Modelled::exposed).sum();
                 prop_assert_eq!((view.spent.0, view.exposed.0), (spent, exposed));
                 prop_assert_eq!(view.unreleased.0, of_it().map(Modelled::unreleased).sum::<u64>());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_machines::TimeMs;
-use tidegate_pacer::control::{Money, Settlement, lease_of};
+use tidegate_pacer::control::{self, Money, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, Settled};
 use tidegate_pacer::machine::LeaseId;
 use tidegate_pacer::units::BudgetMicros;
@@ -18,6 +18,7 @@ struct Hold {
     account: Box<str>,
     spend: Box<str>,
     amount: u64,
+    campaign: Option<u32>,
 }
 
 /// Money that was held, and what was paid of it.
@@ -28,6 +29,7 @@ pub struct Paid {
     pub opened: TimeMs,
     account: Box<str>,
     pub amount: u64,
+    campaign: Option<u32>,
 }
 
 /// Accounts and holds.
@@ -70,7 +72,7 @@ impl Bank {
             let (opened, _, lease) = lease_of(id).expect("it was made of a lease");
             let (spend, amount) = (hold.spend.clone(), BudgetMicros(hold.amount));
             let is_of_it = hold.node == node && *hold.account == *account;
-            is_of_it.then_some(Money { lease, opened, account: account.into(), spend, amount })
+            is_of_it.then_some(Money { lease, opened, campaign: None, account: account.into(), spend, amount })
         };
         self.holds.iter().filter_map(of_it).collect()
     }
@@ -80,13 +82,37 @@ impl Bank {
         &self.settled
     }
 
-    /// What a node's holds of an account beside those of known leases are, and what was paid of those that were settled
-    /// behind the first `behind`.
-    pub fn beside(&self, node: usize, account: &str, behind: usize, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
-        let unknown =
-            self.held_of(node, account).into_iter().filter(|money| !known.contains(&(money.lease, money.opened)));
+    /// What a node's holds of an account beside those of known leases are.
+    pub fn held_beside(&self, node: usize, account: &str, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
+        let is_unknown = |money: &Money| !known.contains(&(money.lease, money.opened));
+        self.held_of(node, account).into_iter().filter(is_unknown).map(|money| money.amount.0).sum()
+    }
+
+    /// What was paid of a node's holds of an account for other leases than the known ones, and that was settled behind
+    /// the first `behind`.
+    pub fn paid_beside(&self, node: usize, account: &str, behind: usize, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
         let of_it = self.settled[behind..].iter().filter(|paid| paid.node == node && *paid.account == *account);
-        unknown.map(|money| money.amount.0).sum::<u64>() + of_it.map(|paid| paid.amount).sum::<u64>()
+        of_it.filter(|paid| !known.contains(&(paid.lease, paid.opened))).map(|paid| paid.amount).sum()
+    }
+
+    /// What was paid of a node's holds of an account.
+    pub fn paid_by(&self, node: usize, account: &str) -> u64 {
+        let of_it = self.settled.iter().filter(|paid| paid.node == node && *paid.account == *account);
+        of_it.map(|paid| paid.amount).sum()
+    }
+
+    /// The same one by one, newest first.
+    pub fn payments(&self, node: usize, account: &str) -> Vec<control::Paid> {
+        let of_it = self.settled.iter().rev().filter(|paid| paid.node == node && *paid.account == *account);
+        of_it
+            .filter(|paid| paid.amount > 0)
+            .map(|Paid { lease, opened, campaign, amount, .. }| control::Paid {
+                lease: *lease,
+                opened: *opened,
+                campaign: *campaign,
+                amount: BudgetMicros(*amount),
+            })
+            .collect()
     }
 
     /// Gives back what a node's holds have.
@@ -109,8 +135,8 @@ impl Bank {
         if available < money.amount.0 {
             return Held::Insufficient { available: BudgetMicros(available) };
         }
-        let Money { lease, account, spend, amount, .. } = money.clone();
-        self.holds.insert(id, Hold { node, lease, account, spend, amount: amount.0 });
+        let Money { lease, account, spend, amount, campaign, .. } = money.clone();
+        self.holds.insert(id, Hold { node, lease, account, spend, amount: amount.0, campaign });
         Held::Done
     }
 
@@ -118,18 +144,20 @@ impl Bank {
     pub fn settle(&mut self, node: usize, settlement: &Settlement) -> Settled {
         let (id, spent) = (settlement.money.hold_id(number(node)), settlement.spent.0);
         if let Some(paid) = self.over.get(&id) {
-            return if *paid == spent { Settled::Done } else { Settled::Otherwise };
+            let paid = BudgetMicros(*paid);
+            return if paid.0 == spent { Settled::Done } else { Settled::Otherwise { paid: Some(paid) } };
         }
         if self.refuses {
             return Settled::Refused("credit_account_frozen".to_owned());
         }
-        let Some(Hold { lease, account, spend, amount, .. }) = self.holds.remove(&id) else {
+        let Some(Hold { lease, account, spend, amount, campaign, .. }) = self.holds.remove(&id) else {
             return if spent == 0 { Settled::Nothing } else { Settled::NotFound("hold_not_found".to_owned()) };
         };
         assert!(spent <= amount, "a lease spends no more than is held");
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;
         self.fund(&spend, spent);
-        self.settled.push(Paid { node, lease, opened: settlement.money.opened, account, amount: spent });
+        let opened = settlement.money.opened;
+        self.settled.push(Paid { node, lease, opened, account, amount: spent, campaign });
         self.over.insert(id, spent);
         Settled::Done
     }

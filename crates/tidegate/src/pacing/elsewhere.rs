@@ -13,10 +13,11 @@ use anyhow::Result;
 use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
 use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
 use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
+use tidegate_machines::TimeMs;
 use tidegate_pacer::keeper::LedgerSeen;
 use tokio::sync::Mutex;
 
-use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
+use super::money::{Decided, HoldOf, Ledger, OpenHold, PostPage, Refused};
 use super::receipt::{Ended, Receipt, Receipts, Shown};
 
 config! {
@@ -402,6 +403,16 @@ impl Ledger for Elsewhere {
     /// Nobody knows: a copy of this pacer's directory has the same ids.
     async fn own(&self, _account: &str) -> Result<Vec<OpenHold>, String> {
         Ok(Vec::new())
+    }
+
+    /// Likewise.
+    async fn posts(&self, _account: &str, _since: TimeMs, _before: Option<Box<str>>) -> Result<PostPage, String> {
+        Ok(PostPage::default())
+    }
+
+    /// The token may have no right to read.
+    async fn posted(&self, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, String> {
+        Ok(vec![None; ids.len()])
     }
 
     /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.

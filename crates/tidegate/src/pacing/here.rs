@@ -1,13 +1,13 @@
 //! The ledger of this server.
 
-use tidegate_ledger::message::{HoldRequest, Reply, Request};
+use tidegate_ledger::message::{HoldRequest, Reply, Request, TimeSpan};
 use tidegate_ledger::router::Router;
-use tidegate_machines::IdSpace;
-use tidegate_machines::ledger::{HoldView, Outcome, Refusal};
+use tidegate_machines::ledger::{HoldState, HoldView, Outcome, Refusal, RowKind};
+use tidegate_machines::{IdSpace, TimeMs};
 use tidegate_pacer::keeper::LedgerSeen;
 use tidegate_runtime::pump::EdgeHandle;
 
-use super::money::{Decided, HoldOf, Ledger, OpenHold, Refused};
+use super::money::{Decided, HoldOf, Ledger, OpenHold, Post, PostPage, Refused, code_of};
 
 /// The id space of the holds. The configuration gives no service one that begins so.
 const ID_SPACE: &str = "tidegate.pacer";
@@ -17,6 +17,8 @@ const ID_SPACE: &str = "tidegate.pacer";
 const HOLD_MS: u64 = 800 * 86_400_000;
 /// Holds that are asked for at once.
 const PAGE: u32 = 1_000;
+/// Rows of a history that are asked for first: mostly, the newest ones say that nothing is missing.
+const FIRST_ROWS: u32 = 16;
 
 /// The ledger of this server.
 pub struct Here(pub EdgeHandle<Router>);
@@ -42,7 +44,7 @@ impl Ledger for Here {
             amount: money.amount.0,
             expires_in_ms: HOLD_MS,
             memo: "".into(),
-            code: 0,
+            code: code_of(money),
             user_data: "".into(),
             open_holds_max: u32::MAX,
         });
@@ -78,6 +80,38 @@ impl Ledger for Here {
             }
             after = next;
         }
+    }
+
+    async fn posts(&self, account: &str, since: TimeMs, before: Option<Box<str>>) -> Result<PostPage, String> {
+        let limit = if before.is_none() { FIRST_ROWS } else { PAGE };
+        let times = TimeSpan::new(Some(since.0), None).expect("every time is before the last one");
+        let (rows, next) =
+            match self.0.ask(Request::ReadHistory { id: account.into(), before, limit, times }.into()).await {
+                Ok(Reply::History { rows, next, .. }) => (rows, next),
+                Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(PostPage::default()),
+                Ok(other) => return Err(format!("{other:?}")),
+                Err(unasked) => return Err(format!("{unasked:?}")),
+            };
+        let posts = rows
+            .into_iter()
+            .filter(|row| row.kind == RowKind::Post && *row.debit == *account && *row.id_space == *ID_SPACE);
+        let posts = posts.map(|row| Post { id: row.id, code: row.code, amount: row.amount });
+        Ok(PostPage { posts: posts.collect(), next })
+    }
+
+    async fn posted(&self, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, String> {
+        let space = IdSpace::new(ID_SPACE).expect("a plain name");
+        let mut all = Vec::with_capacity(ids.len());
+        for id in ids {
+            let state = match self.0.ask(Request::ReadHold { id: id.clone() }.in_space(&space).into()).await {
+                Ok(Reply::Hold { hold, .. }) => hold.state,
+                Ok(Reply::Refused(Refusal::HoldNotFound)) => HoldState::Voided,
+                Ok(other) => return Err(format!("{other:?}")),
+                Err(unasked) => return Err(format!("{unasked:?}")),
+            };
+            all.push(if let HoldState::Posted { amount } = state { Some(amount) } else { None });
+        }
+        Ok(all)
     }
 
     /// It is where this is asked: what can be wrong with it shows when it is asked for money.

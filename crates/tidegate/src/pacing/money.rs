@@ -1,7 +1,8 @@
 //! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
 
-use tidegate_pacer::control::{Money, Settlement, lease_of};
-use tidegate_pacer::keeper::{Held, LedgerSeen, Settled, Treasury};
+use tidegate_machines::TimeMs;
+use tidegate_pacer::control::{Money, Paid, Settlement, lease_of};
+use tidegate_pacer::keeper::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
 
 /// What a ledger says of one hold: nothing is wrong with it, now or when it was asked for before, or why it refuses.
@@ -31,6 +32,18 @@ pub trait Ledger {
     /// Open holds of an account that nobody but this pacer has placed.
     fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
 
+    /// What holds have paid out of an account since a time, and before where an earlier page has ended, of this pacer
+    /// for sure.
+    fn posts(
+        &self,
+        account: &str,
+        since: TimeMs,
+        before: Option<Box<str>>,
+    ) -> impl Future<Output = Result<PostPage, String>>;
+
+    /// What was paid of holds, where it says so.
+    fn posted(&self, ids: &[Box<str>]) -> impl Future<Output = Result<Vec<Option<u64>>, String>>;
+
     /// How it is, while nothing is asked of it.
     fn look(&self) -> impl Future<Output = LedgerSeen>;
 }
@@ -45,12 +58,36 @@ pub struct OpenHold {
     pub amount: u64,
 }
 
+/// Posts of an account, newest first, and where they go on.
+#[derive(Default)]
+pub struct PostPage {
+    /// They.
+    pub posts: Vec<Post>,
+    /// `None` at their end.
+    pub next: Option<Box<str>>,
+}
+
+/// What was paid of a hold.
+pub struct Post {
+    /// Its id.
+    pub id: Box<str>,
+    /// What its client has written to it: see [`code_of`].
+    pub code: u32,
+    /// So much.
+    pub amount: u64,
+}
+
 /// A hold of a lease's money.
 pub struct HoldOf<'a> {
     /// Its id.
     pub id: Box<str>,
     /// What it is of.
     pub money: &'a Money,
+}
+
+/// The code of a hold: by it, what was paid of it can be told from what other campaigns have paid out of one account.
+pub fn code_of(money: &Money) -> u32 {
+    money.campaign.and_then(|number| number.checked_add(1)).unwrap_or(0)
 }
 
 /// A ledger as the pacer sees it.
@@ -73,10 +110,20 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
     async fn held_of(&self, account: &str) -> Result<Vec<Money>, String> {
         let of_lease = |OpenHold { id, credit, amount }| {
             let (opened, node, lease) = lease_of(&id)?;
-            let (account, spend) = (account.into(), credit);
-            (node == self.node).then_some(Money { lease, opened, account, spend, amount: BudgetMicros(amount) })
+            let (account, spend, amount) = (account.into(), credit, BudgetMicros(amount));
+            (node == self.node).then_some(Money { lease, opened, campaign: None, account, spend, amount })
         };
         Ok(self.ledger.own(account).await?.into_iter().filter_map(of_lease).collect())
+    }
+
+    async fn paid_of(&self, account: &str, since: TimeMs, before: Option<Box<str>>) -> Result<PaidPage, String> {
+        let PostPage { posts, next } = self.ledger.posts(account, since, before).await?;
+        let of_lease = |Post { id, code, amount }| {
+            let (opened, node, lease) = lease_of(&id)?;
+            let (campaign, amount) = (u32::checked_sub(code, 1), BudgetMicros(amount));
+            (node == self.node).then_some(Paid { lease, opened, campaign, amount })
+        };
+        Ok(PaidPage { paid: posts.into_iter().filter_map(of_lease).collect(), next })
     }
 
     async fn look(&self) -> LedgerSeen {
@@ -97,6 +144,22 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
         if !free.is_empty() {
             let voids: Vec<_> = free.iter().map(|(_, settlement)| id(settlement)).collect();
             note(&mut settled, &free, self.ledger.void(&voids).await, voided);
+        }
+        let is_otherwise = |(_, settled): &(&Settlement, &mut Settled)| matches!(settled, Settled::Otherwise { .. });
+        let (ids, otherwise): (Vec<_>, Vec<_>) = settlements
+            .iter()
+            .zip(&mut settled)
+            .filter(is_otherwise)
+            .map(|(settlement, settled)| (id(settlement), settled))
+            .unzip();
+        if !ids.is_empty() {
+            let posted = self.ledger.posted(&ids).await;
+            for (number, settled) in otherwise.into_iter().enumerate() {
+                *settled = match &posted {
+                    Ok(amounts) => Settled::Otherwise { paid: amounts[number].map(BudgetMicros) },
+                    Err(why) => Settled::Unknown(why.clone()),
+                };
+            }
         }
         settled
     }
@@ -134,7 +197,7 @@ fn posted(decided: Decided) -> Settled {
         Err(Refused { code, .. }) if code == "hold_not_found" => Settled::NotFound(code),
         Err(Refused { code, .. }) if ENDED.contains(&&*code) => Settled::NotHeld(code),
         // The same amount would be none.
-        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
+        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise { paid: None },
         Err(Refused { code, .. }) => Settled::Refused(code),
     }
 }
@@ -144,7 +207,7 @@ fn voided(decided: Decided) -> Settled {
         Ok(()) => Settled::Done,
         // It was never held, or is free already.
         Err(Refused { code, .. }) if code == "hold_not_found" || ENDED.contains(&&*code) => Settled::Nothing,
-        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise,
+        Err(Refused { code, .. }) if code == "hold_posted" => Settled::Otherwise { paid: None },
         Err(Refused { code, .. }) => Settled::Refused(code),
     }
 }

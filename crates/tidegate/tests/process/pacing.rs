@@ -499,6 +499,31 @@ fn logs_of(settings: &Settings, family: &'static str) -> impl Iterator<Item = Pa
     journal.map(|log| log.path()).filter(move |log| log.display().to_string().contains(family))
 }
 
+/// A copy of the logs of a family.
+struct Kept {
+    data: PathBuf,
+    logs: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Kept {
+    /// Of a server that does not run.
+    fn of(settings: &Settings, family: &'static str, folder: &Path) -> Kept {
+        let kept = |log: PathBuf| (folder.join("kept").join(log.file_name().expect("it has a name")), log);
+        let logs: Vec<(PathBuf, PathBuf)> = logs_of(settings, family).map(kept).collect();
+        logs.iter().for_each(|(kept, log)| copy(log, kept));
+        Kept { data: settings.data.clone(), logs }
+    }
+
+    /// In the place of what there is now. Nothing says how far that went.
+    fn put_back(&self) {
+        for (kept, log) in &self.logs {
+            std::fs::remove_dir_all(log).expect("it is there");
+            copy(kept, log);
+        }
+        ["ends", "witnessed"].iter().for_each(|witness| drop(std::fs::remove_dir_all(self.data.join(witness))));
+    }
+}
+
 /// As behind a loss of the ledger's end. What was won of a lease that is forgotten nobody knows: an operator must look.
 #[test]
 fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_is_said() {
@@ -512,19 +537,14 @@ fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_i
     let held = balance(&mut http, "campaign:shoes").1;
     assert!(held > 0);
     server.kill();
-    let kept = folder.path().join("kept");
-    logs_of(&settings, "ledger").for_each(|log| copy(&log, &kept.join(log.file_name().expect("it has a name"))));
+    let kept = Kept::of(&settings, "ledger", folder.path());
     let server = Server::start(&settings);
     let mut http = connect(&server);
     assert_eq!(win(&mut http, &offered, 700), "taken");
     wait_for("it is paid, and the lease forgotten", || (campaign(&mut http, "shoes")["leases"] == 0).then_some(()));
     assert_eq!(balance(&mut http, "campaign:shoes"), (FUNDS - 700, 0));
     server.kill();
-    for log in logs_of(&settings, "ledger") {
-        std::fs::remove_dir_all(&log).expect("it is there");
-        copy(&kept.join(log.file_name().expect("it has a name")), &log);
-    }
-    ["ends", "witnessed"].iter().for_each(|witness| drop(std::fs::remove_dir_all(settings.data.join(witness))));
+    kept.put_back();
     let server = Server::start(&settings);
     server.says("the ledger is older than the log of campaigns");
     let mut http = connect(&server);
@@ -547,28 +567,66 @@ fn money_that_an_older_ledger_holds_for_leases_that_are_settled_stays_held_and_i
 fn money_that_is_held_for_leases_of_a_lost_log_is_given_back() {
     let folder = folder();
     let settings = settings(folder.path());
-    let logs = || logs_of(&settings, "campaigns");
     let server = Server::start(&settings);
     let mut http = connect(&server);
     fund(&mut http, "shoes", FUNDS);
     put(&mut http, "shoes", &json!({}));
     assert!(server.terminate().status.success());
-    let kept = folder.path().join("kept");
-    logs().for_each(|log| copy(&log, &kept.join(log.file_name().expect("it has a name"))));
+    let kept = Kept::of(&settings, "campaigns", folder.path());
     let server = Server::start(&settings);
     let mut http = connect(&server);
     let number = campaign(&mut http, "shoes")["number"].as_u64().expect("a number");
     bid(&mut http, number);
     assert!(balance(&mut http, "campaign:shoes").1 > 0);
     server.kill();
-    for log in logs() {
-        std::fs::remove_dir_all(&log).expect("it is there");
-        copy(&kept.join(log.file_name().expect("it has a name")), &log);
-    }
+    kept.put_back();
     let renamed = settings.sections.replace("[pacing]\n", "[pacing]\naccount_prefix = \"ads:\"\n");
     let server = Server::start(&Settings { sections: renamed, ..settings.clone() });
     server.says("given back");
     server.says("do not begin with pacing.account_prefix");
     assert_eq!(balance(&mut connect(&server), "campaign:shoes"), (FUNDS, 0));
+    assert!(server.terminate().status.success());
+}
+
+/// As behind a loss of the end of that log. The ledger says what was paid, and that counts.
+#[test]
+fn what_was_paid_for_leases_of_a_lost_log_counts_against_the_budget() {
+    let folder = folder();
+    let settings = settings(folder.path());
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    fund(&mut http, "shoes", FUNDS);
+    let number = put(&mut http, "shoes", &json!({"budget_micros": 10_000}));
+    let open = bid(&mut http, number);
+    server.kill();
+    // One lease is open in what is kept, and others come behind it.
+    let kept = Kept::of(&settings, "campaigns", folder.path());
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    assert_eq!(win(&mut http, &open, 700), "taken");
+    let later = bid(&mut http, number);
+    assert_eq!(win(&mut http, &later, 900), "taken");
+    wait_for("both are paid", || (balance(&mut http, "spend:shoes") == (1_600, 0)).then_some(()));
+    server.kill();
+    kept.put_back();
+    let server = Server::start(&settings);
+    server.says("leases that are not known here: it counts against the budgets");
+    server.says("the greater of the two counts");
+    let mut http = connect(&server);
+    wait_for("all of it counts", || (campaign(&mut http, "shoes")["spent_micros"] == 1_600).then_some(()));
+    for counted in ["regained", "paid_otherwise"] {
+        let name = format!("tidegate_pacer_leases_{counted}_total");
+        wait_for("it is counted", || (metric(&server, &name) == 1).then_some(()));
+    }
+    assert_eq!(ok(http.get("/healthz")), json!({"status": "ok"}));
+    assert_eq!(win(&mut http, &later, 900), "late", "it was paid");
+    server.kill();
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    let offered = bid(&mut http, number);
+    assert_eq!(win(&mut http, &offered, 100), "taken");
+    wait_for("it is paid, too", || (balance(&mut http, "spend:shoes") == (1_700, 0)).then_some(()));
+    assert_eq!(campaign(&mut http, "shoes")["spent_micros"], 1_700, "nothing counts twice");
+    assert_eq!(metric(&server, "tidegate_pacer_leases_regained_total"), 0);
     assert!(server.terminate().status.success());
 }
