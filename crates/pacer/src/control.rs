@@ -33,17 +33,18 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use crate::bidder::{Aim, LeaseChange, NoBid, Report, Throttled, Update, Used};
 use crate::decisions::DecisionLog;
 use crate::limits::{LEASE_LIFE_MS_MIN, LEASE_LIVES};
-use crate::machine::{CampaignView, LeaseId, LeaseView, LeaseWanted, NoLease, Spending};
+use crate::machine::{CampaignView, LeaseView, LeaseWanted, NoLease, Openings, Spending};
 use crate::table::Table;
 use crate::units::BudgetMicros;
 
 pub use curve::{DayCurve, Planned, Point, SLOTS};
 pub use learned::{HEAD as LEARNED_HEAD, Learned, Profile, read_learned};
 pub use leases::{Money, Outstanding, Settlement, UnknownHolds, lease_of};
-pub use paid::{Paid, PaidOf};
+pub use paid::{Paid, Search};
 pub use tracked::{ByStopped, Live, Stopped};
 
 use leases::{Hold, Known, Leases, Stage};
+use paid::Uncounted;
 use tracked::Tracked;
 use turns::in_turn;
 
@@ -107,13 +108,10 @@ pub struct Control {
     short: HashMap<Box<str>, TimeMs>,
     /// Those for whose accounts nobody has looked for money of unknown leases yet.
     unlooked: BTreeSet<u32>,
-    /// Accounts of which nobody has looked yet what was paid for leases that are not known, each with the campaigns
-    /// that it had at the start.
-    uncounted: BTreeMap<Box<str>, Vec<u32>>,
-    /// Leases that were not settled at the start, and when they were opened, as long as there are such accounts.
-    open_at_start: HashMap<LeaseId, TimeMs>,
-    /// How many leases each shard had opened when this process began, and the time of its newest record.
-    began: BTreeMap<ShardIndex, (u64, TimeMs)>,
+    /// What is still to be looked for of what was paid.
+    uncounted: Uncounted,
+    /// What each shard had opened when this process began.
+    began: BTreeMap<ShardIndex, Openings>,
     /// For each worker.
     updates: Vec<Update>,
     /// Ended campaigns of which bidders were told.
@@ -141,8 +139,7 @@ impl Control {
             leases: Leases::default(),
             short: HashMap::new(),
             unlooked: BTreeSet::new(),
-            uncounted: BTreeMap::new(),
-            open_at_start: HashMap::new(),
+            uncounted: Uncounted::default(),
             began: BTreeMap::new(),
             updates,
             ended: BTreeSet::new(),

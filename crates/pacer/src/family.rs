@@ -12,8 +12,8 @@ use crate::limits::{
     COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_PAGE,
 };
 use crate::machine::{
-    Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, Refusal, RegainedLease, RetiredLease,
-    Win,
+    Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, PaidOnDay, Refusal, Regained,
+    RetiredLease, Win,
 };
 use crate::token::Bid;
 
@@ -67,7 +67,7 @@ impl Commands for CampaignCommands {
             Command::Close { leases } | Command::Settle { leases } => leases.len(),
             Command::Spending { campaigns } => campaigns.len(),
             Command::Forget { campaigns } => campaigns.len(),
-            Command::Regain { leases } => leases.len(),
+            Command::Regain { regained: Regained { days, .. }, .. } => days.len(),
             Command::Correct { leases } => leases.len(),
             _ => WORK_OF_PAGE,
         }
@@ -86,9 +86,13 @@ impl Commands for CampaignCommands {
                 Command::Lose { bids } => bids.len() * size_of::<Bid>(),
                 Command::Retire { leases } => leases.len() * size_of::<RetiredLease>(),
                 Command::Close { leases } | Command::Settle { leases } => leases.len() * size_of::<LeaseId>(),
-                Command::Regain { leases } => leases.len() * size_of::<RegainedLease>(),
+                Command::Regain { regained: Regained { days, .. }, .. } => days.len() * size_of::<PaidOnDay>(),
                 Command::Correct { leases } => leases.len() * size_of::<PaidLease>(),
-                Command::Changed { .. } | Command::Leases { .. } | Command::Known { .. } => 0,
+                Command::Changed { .. }
+                | Command::Leases { .. }
+                | Command::Known { .. }
+                | Command::Begin
+                | Command::Openings => 0,
             }
     }
 

@@ -26,7 +26,7 @@ use crate::bidder::{Report, Update};
 use crate::control::{ByStopped, Control, Live, Money, Settlement, Stopped, UnknownHolds};
 use crate::decisions::DecisionWriter;
 use crate::limits::PAGE_BYTES_MAX;
-use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RegainedLease, RetiredLease};
+use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
 pub use settling::Unsettled;
@@ -88,11 +88,12 @@ pub struct Keeper<S, B, T> {
     is_ledger_older: Cell<bool>,
     /// Leases of which the ledger was told another amount before.
     paid_otherwise: Cell<u64>,
-    /// What the ledger has paid for leases that are not known here counts: no lease is opened before.
-    is_counted: Cell<bool>,
-    /// Of how many leases that is, and what was found so far.
+    /// For how many leases that are not known here the ledger has paid.
     regained: Cell<u64>,
-    found: RefCell<Vec<RegainedLease>>,
+    /// Accounts of which it does not say what it has paid.
+    is_unread: Cell<bool>,
+    /// Shards that know that this process opens leases.
+    begun: RefCell<BTreeSet<ShardIndex>>,
     stopped: Cell<ByStopped>,
     /// Writes the record of decisions, if there is one.
     record: Option<RefCell<RecordTo>>,
@@ -123,9 +124,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             unsettled: Cell::default(),
             is_ledger_older: Cell::new(false),
             paid_otherwise: Cell::new(0),
-            is_counted: Cell::new(false),
             regained: Cell::new(0),
-            found: RefCell::default(),
+            is_unread: Cell::new(false),
+            begun: RefCell::default(),
             stopped: Cell::default(),
             record: None,
         }
@@ -172,9 +173,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         self.paid_otherwise.get()
     }
 
-    /// Whether what the ledger has paid for leases that are not known here counts: no lease is opened before.
-    pub fn is_counted(&self) -> bool {
-        self.is_counted.get()
+    /// Whether the ledger does not say what it has paid out of an account, so that no money of it is leased.
+    pub fn is_ledger_unread(&self) -> bool {
+        self.is_unread.get()
     }
 
     /// For how many leases that are not known here the ledger has paid.
@@ -196,6 +197,10 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             return Err("the bidders have not told the time".to_owned());
         }
         for shard in self.all_shards() {
+            let Outcome::Openings(openings) = self.shards.ask(shard, Command::Openings).await? else {
+                unreachable!("of openings")
+            };
+            self.control.borrow_mut().had_opened(shard, openings);
             self.recover_leases(shard).await?;
         }
         self.control.borrow_mut().recovered();
@@ -209,8 +214,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         loop {
             let command = Command::Leases { after, limit: LEASES_AT_ONCE };
             let answer = self.shards.ask(shard, command).await?;
-            let Outcome::Leases { leases, opened, time } = answer else { unreachable!("of leases") };
-            self.control.borrow_mut().had_opened(shard, opened, time);
+            let Outcome::Leases { leases } = answer else { unreachable!("of leases") };
             let Some(last) = leases.last() else { return Ok(()) };
             after = last.id;
             let mut control = self.control.borrow_mut();
@@ -428,12 +432,23 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 Err(why) => failed = Err(why),
             }
         }
-        if !self.is_counted.get() {
-            return failed;
-        }
         let now = self.now.get();
-        let wanted = self.control.borrow_mut().wanted(now);
+        let mut wanted = self.control.borrow_mut().wanted(now);
+        wanted.retain(|(worker, wanted)| {
+            let mut control = self.control.borrow_mut();
+            let is_uncounted = control.is_uncounted(wanted.campaign);
+            if is_uncounted {
+                control.not_counted(*worker, wanted.campaign, now);
+            }
+            !is_uncounted
+        });
         for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
+            if let Err(why) = self.begin(shard).await {
+                let mut control = self.control.borrow_mut();
+                wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
+                failed = Err(why);
+                continue;
+            }
             for wanted in wanted.chunks(LEASES_AT_ONCE) {
                 let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
                 let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
@@ -454,6 +469,15 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
         }
         failed
+    }
+
+    /// Says once to a shard that this process opens leases from now on.
+    async fn begin(&self, shard: ShardIndex) -> Result<(), String> {
+        if !self.begun.borrow().contains(&shard) {
+            self.shards.ask(shard, Command::Begin).await?;
+            self.begun.borrow_mut().insert(shard);
+        }
+        Ok(())
     }
 
     async fn hold(&self) {
@@ -509,10 +533,6 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     /// Forgets leases that the ledger was told of, when no notice of their bids can come any more.
     async fn forget_leases(&self) -> Result<(), String> {
-        // The next process would take what was paid before these for what this log has had all of.
-        if !self.is_counted.get() {
-            return Ok(());
-        }
         let over = self.control.borrow().over(self.now.get());
         for (shard, over) in self.by_shard(over, |lease| lease.shard()) {
             for over in over.chunks(LEASES_AT_ONCE) {

@@ -24,6 +24,7 @@ mod days;
 mod event;
 mod lease;
 mod notices;
+mod openings;
 mod owners;
 mod regained;
 mod snapshot;
@@ -41,8 +42,9 @@ use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, LastChange, Spending};
 pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
-pub use event::{Event, LostBid, Opened, PaidLease, RegainedLease, RetiredLease, What, WonBid};
+pub use event::{Event, LostBid, Mark, Opened, PaidLease, PaidOnDay, Regained, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
+pub use openings::Openings;
 
 use campaign::Campaign;
 use lease::{Bids, Lease, LeaseStage};
@@ -85,8 +87,7 @@ pub struct Campaigns {
     leases: Table<LeaseId, Lease>,
     /// Those that are retired, and of whose bids all are known.
     known: BTreeSet<LeaseId>,
-    /// How many leases were opened.
-    opened: u64,
+    openings: Openings,
 }
 
 impl Campaigns {
@@ -202,7 +203,7 @@ impl Campaigns {
     fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
         let (mut leased, mut leases, mut outcomes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for wanted in wanted {
-            let counter = self.opened + 1 + leases.len() as u64;
+            let counter = self.openings.opened() + 1 + leases.len() as u64;
             if self.leases.len() + leases.len() >= LEASES_MAX {
                 outcomes.push(Err(NoLease::TooMany));
                 continue;
@@ -219,7 +220,7 @@ impl Campaigns {
                 }
             }));
         }
-        let what = (!leases.is_empty()).then_some(What::Opened { first: self.opened + 1, leases });
+        let what = (!leases.is_empty()).then_some(What::Opened { first: self.openings.opened() + 1, leases });
         (what, Outcome::Opened(outcomes))
     }
 
@@ -299,7 +300,7 @@ impl Campaigns {
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
             What::Opened { first, leases } => {
-                *first == self.opened + 1
+                *first == self.openings.opened() + 1
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day, life }| {
                         let (campaign, amount, day) = (*campaign, *amount, *day);
@@ -325,7 +326,8 @@ impl Campaigns {
             What::Retired { leases } => self.retire(leases).as_ref() == Some(what),
             What::Closed { leases } => self.close(leases).0.as_ref() == Some(what),
             What::Settled { leases } => self.settle(leases).as_ref() == Some(what),
-            What::Regained { leases } => self.regain(leases).as_ref() == Some(what),
+            What::Regained(regained) => self.regain_behind(regained, |_| true).as_ref() == Some(what),
+            What::Began => !self.openings.is_begun(),
             What::Corrected { leases } => self.correct(leases).as_ref() == Some(what),
         }
     }
@@ -377,8 +379,8 @@ impl Campaigns {
                     let (life, stage) = (life.unwrap_or(Life::unsaid(at)), LeaseStage::Open);
                     let (won, lost) = (Bids::default(), Bids::default());
                     let lease = Lease { campaign, amount, day, life, stage, spent, returned, won, lost };
-                    self.opened += 1;
-                    self.leases.insert(LeaseId::new(self.shard, self.opened), lease);
+                    self.openings.add(life.opened);
+                    self.leases.insert(LeaseId::new(self.shard, self.openings.opened()), lease);
                 }
             }
             What::Won { wins } => self.fold_won(wins),
@@ -412,7 +414,8 @@ impl Campaigns {
                     self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign").leases -= 1;
                 }
             }
-            What::Regained { leases } => self.fold_regained(leases),
+            What::Regained(regained) => self.fold_regained(regained),
+            What::Began => self.openings.begin(),
             What::Corrected { leases } => self.fold_corrected(leases),
         }
     }
@@ -446,7 +449,7 @@ impl Machine for Campaigns {
             numbered: 0,
             leases: Table::default(),
             known: BTreeSet::new(),
-            opened: 0,
+            openings: Openings::default(),
         }
     }
 
@@ -481,7 +484,9 @@ impl Machine for Campaigns {
             }
             Command::Close { leases } => maybe(self.close(leases)),
             Command::Settle { leases } => maybe((self.settle(leases), Outcome::Done)),
-            Command::Regain { leases } => maybe((self.regain(leases), Outcome::Done)),
+            Command::Begin => maybe(((!self.openings.is_begun()).then_some(What::Began), Outcome::Done)),
+            Command::Openings => Decision::Answer(Outcome::Openings(self.openings.clone())),
+            Command::Regain { regained, behind } => maybe(self.regain(regained, *behind)),
             Command::Correct { leases } => maybe((self.correct(leases), Outcome::Done)),
             Command::Read { id } => Decision::Answer(match self.ids.get(id) {
                 Some(number) => Outcome::Campaign(Box::new(self.view(*number))),
@@ -497,7 +502,7 @@ impl Machine for Campaigns {
             Command::Leases { after, limit } => {
                 let behind = self.leases.behind(*after).take(*limit);
                 let leases = behind.map(|(id, lease)| lease.view(*id)).collect();
-                Decision::Answer(Outcome::Leases { leases, opened: self.opened, time: self.time })
+                Decision::Answer(Outcome::Leases { leases })
             }
         }
     }

@@ -57,11 +57,14 @@ metrics! {
              move what was spent, or to give back what was not. It is asked again.";
         paid_otherwise: Counter
             "tidegate_pacer_leases_paid_otherwise_total" "Leases of which the ledger had moved another amount already, \
-             which stands: one of the two logs is of an older backup, or somebody else has settled the hold. The \
-             greater of the two amounts counts against the budget.";
+             which stands: one of the two logs is of an older backup, or somebody else has settled the hold. In \
+             the ledger of this server, the greater of the two amounts counts against the budget.";
         regained: Counter
             "tidegate_pacer_leases_regained_total" "Leases that the ledger had paid, and that the log of campaigns did \
              not know at the start: it had lost its end, or was of an older backup. They count against the budgets.";
+        uncounted: Gauge
+            "tidegate_pacer_accounts_uncounted" "Accounts of which it is not known yet, behind the start, what the \
+             ledger has paid for leases that the log of campaigns does not know: their campaigns do not bid.";
         unsettled: Gauge
             "tidegate_pacer_unsettled" "What the ledger may hold beside that of leases that are over and that it did \
              not settle, in millionths: campaigns do not bid with it.";
@@ -103,5 +106,6 @@ impl PacerMetrics {
         self.unsettled.set(held.0 as i64);
         self.paid_otherwise.follow(keeper.paid_otherwise());
         self.regained.follow(keeper.regained());
+        self.uncounted.set(keeper.control().borrow().uncounted() as i64);
     }
 }

@@ -312,6 +312,7 @@ fn fault_of<S: Shards, B: Bidders, T: Treasury>(keeper: &Keeper<S, B, T>) -> Opt
         (keeper.is_ledger_other(), "ledger_other"),
         (keeper.is_ledger_away(), "ledger_away"),
         (refused > 0, "ledger_refuses"),
+        (keeper.is_ledger_unread(), "ledger_unread"),
         (keeper.is_ledger_older(), "ledger_older"),
         (owed > 0, "unpaid"),
         (keeper.is_ledger_unremembered(), "ledger_unremembered"),
@@ -364,18 +365,16 @@ async fn keep<S, B, T>(
             }
         };
         let looking = async {
-            // What is held for leases that are not known is given back first: behind what was paid for such leases, it
-            // could not be told from what this log has forgotten.
-            keeper.look_at_ledger().await;
-            keeper.give_back_unknown().await;
-            while !keeper.count_paid().await {
-                tokio::time::sleep(COUNT_AGAIN).await;
-            }
             let mut tick = every(LOOK_EACH);
             loop {
                 tick.tick().await;
                 keeper.look_at_ledger().await;
                 keeper.give_back_unknown().await;
+            }
+        };
+        let counting = async {
+            while !keeper.count_paid().await {
+                tokio::time::sleep(COUNT_AGAIN).await;
             }
         };
         let saving = async {
@@ -389,7 +388,7 @@ async fn keep<S, B, T>(
                 written.await.expect("to write a file does not panic");
             }
         };
-        tokio::join!(rounds, money, saving, looking)
+        tokio::join!(rounds, money, saving, looking, counting)
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => {}

@@ -17,7 +17,6 @@ use tidegate_ledger::LEDGER;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_link::OtherServer;
-use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::is_account_id;
 use tidegate_pacer::bidders::{BidderMessage, EdgeBidders};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignMessage, CampaignsFamily};
@@ -209,17 +208,17 @@ impl Ledger for AnyLedger {
         }
     }
 
-    async fn posts(&self, account: &str, since: TimeMs, before: Option<Box<str>>) -> Result<PostPage, String> {
+    async fn posts(&self, account: &str, before: Option<Box<str>>) -> Result<PostPage, String> {
         match self {
-            AnyLedger::Here(ledger) => ledger.posts(account, since, before).await,
-            AnyLedger::Elsewhere(ledger) => ledger.posts(account, since, before).await,
+            AnyLedger::Here(ledger) => ledger.posts(account, before).await,
+            AnyLedger::Elsewhere(ledger) => ledger.posts(account, before).await,
         }
     }
 
-    async fn posted(&self, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, String> {
+    async fn posted(&self, id: &str) -> Result<Option<u64>, String> {
         match self {
-            AnyLedger::Here(ledger) => ledger.posted(ids).await,
-            AnyLedger::Elsewhere(ledger) => ledger.posted(ids).await,
+            AnyLedger::Here(ledger) => ledger.posted(id).await,
+            AnyLedger::Elsewhere(ledger) => ledger.posted(id).await,
         }
     }
 

@@ -268,6 +268,7 @@ pub struct HealthBody {
     /// What is wrong with one of the server's rooms, by its name; absent if nothing is. `pacing`: `ledger_away`, if the
     /// ledger does not say whether it holds money, so that bids end; `ledger_other`, if that of another server is not
     /// the one that it was, or an older state of it; `ledger_refuses`, if it does not settle leases that are over;
+    /// `ledger_unread`, if it does not say what it has paid out of an account, so that no money of it is leased;
     /// `ledger_older`, if it holds money for leases that are settled here; `unpaid`, if it has no hold any more of
     /// leases of which something was spent; `ledger_unremembered`, if what it has settled last cannot be saved, by
     /// which that of another server is known again. The server's log says why.

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Control, Stopped};
@@ -460,7 +460,8 @@ impl Control {
 
     /// Leases that the ledger was told of, and of whose bids no notice can come any more that is not late.
     pub fn over(&self, now: TimeMs) -> Vec<LeaseId> {
-        self.leases.paid.range(..(now, LeaseId(0))).map(|(_, id)| *id).collect()
+        let over = self.leases.paid.range(..(now, LeaseId(0))).map(|(_, id)| *id);
+        over.filter(|id| !self.number_of(*id).is_some_and(|number| self.is_uncounted(number))).collect()
     }
 
     /// The journal says that they are settled.
@@ -475,11 +476,6 @@ impl Control {
         self.leases.all.len()
     }
 
-    /// So many leases a shard had opened when this process began, and its newest record was of this time.
-    pub fn had_opened(&mut self, shard: ShardIndex, opened: u64, time: TimeMs) {
-        self.began.entry(shard).or_insert((opened, time));
-    }
-
     /// Of an account of which the ledger holds money for these leases, those that nobody knows. A lease that is opened
     /// now is known before its money is held.
     pub fn unknown(&self, held: Vec<Money>) -> UnknownHolds {
@@ -489,34 +485,13 @@ impl Control {
         if unknown.is_empty() {
             return UnknownHolds::default();
         }
-        let openings = self.openings();
-        let (forgotten, of_other_log) =
-            unknown.into_iter().partition(|money| self.may_have_forgotten(money, &openings));
+        let (forgotten, of_other_log) = unknown.into_iter().partition(|money| self.has_opened(money));
         UnknownHolds { of_other_log, forgotten }
     }
 
-    /// When the known leases were opened, in the order of their numbers and of time: without those that were opened
-    /// while the clock was ahead.
-    fn openings(&self) -> BTreeMap<LeaseId, TimeMs> {
-        let all: BTreeMap<LeaseId, TimeMs> = self.leases.openings().collect();
-        let mut least = BTreeMap::new();
-        let is_in_order = |(id, opened): &(&LeaseId, &TimeMs)| {
-            let least = least.entry(id.shard()).or_insert(TimeMs(u64::MAX));
-            *least = (*least).min(**opened);
-            *least == **opened
-        };
-        all.iter().rev().filter(is_in_order).map(|(id, opened)| (*id, *opened)).collect()
-    }
-
-    /// Whether a lease may have been opened by this log, which has forgotten it since. Numbers are given in the order
-    /// of time, unless the clock was set; behind a restore they are given again, later.
-    fn may_have_forgotten(&self, Money { lease, opened, .. }: &Money, openings: &BTreeMap<LeaseId, TimeMs>) -> bool {
-        let of_shard = |(id, _): &(&LeaseId, &TimeMs)| id.shard() == lease.shard();
-        let before = openings.range(..lease).next_back().filter(of_shard);
-        let behind = openings.range(lease..).next().filter(of_shard);
-        self.began.get(&lease.shard()).is_some_and(|(before, _)| lease.counter() <= *before)
-            && before.is_none_or(|(_, at)| at <= opened)
-            && behind.is_none_or(|(id, at)| id != lease && at >= opened)
+    /// Whether this log had opened a lease when this process began: if it is not known, it has forgotten it since.
+    fn has_opened(&self, Money { lease, opened, .. }: &Money) -> bool {
+        self.began.get(&lease.shard()).is_some_and(|openings| openings.has(lease.counter(), *opened))
     }
 
     fn money(&self, lease: LeaseId, known: &Known) -> Option<Money> {

@@ -1,13 +1,31 @@
 //! What the ledger has paid for leases that are not known here: the log of campaigns is older than it, or has lost its
 //! end.
+//!
+//! ```text
+//!   payments out of an account, newest first:   lost, lost, open here, lost, │ settled and forgotten here ...
+//!                                               all of these may be lost     │ nothing behind it is
+//! ```
+//!
+//! Promise: of a campaign, no lease is opened before it is known what was paid, and all of it counts against its
+//! budget.
+//!
+//! Why the first lease that is settled and forgotten ends the search: it was paid before its record was written, and
+//! each lease that is lost was opened behind that record. Until a campaign counts, no lease of it is forgotten, or the
+//! next process would end its search too early.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use hashbrown::HashMap;
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use super::Control;
-use crate::machine::{LeaseId, RegainedLease};
+use crate::machine::{LeaseId, Mark, Openings, PaidOnDay, Regained};
 use crate::units::BudgetMicros;
 use crate::zone;
+
+/// So many payments are looked at again at each start rather than noted.
+const NOTED_BEHIND: u64 = 256;
 
 /// What the ledger has paid of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,73 +40,200 @@ pub struct Paid {
     pub amount: BudgetMicros,
 }
 
-/// What is known here of a lease that the ledger has paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaidOf {
-    /// It was not settled here at the start: it is now, or will be.
-    Open,
-    /// The log has settled and forgotten it, and so it has all that was paid before.
-    Forgotten,
-    /// A part of the log that is lost has opened it.
-    Lost(RegainedLease),
-    /// The same, and no campaign here has it.
-    Nobody,
+/// Accounts of which it is not known yet what was paid for leases that are not known here.
+#[derive(Default)]
+pub(super) struct Uncounted {
+    /// Each with the campaigns that it had at the start.
+    accounts: BTreeMap<Box<str>, BTreeSet<u32>>,
+    /// Those of campaigns that money is wanted for.
+    asked: BTreeSet<Box<str>>,
+    /// Which was looked at last.
+    last: Box<str>,
+    /// Leases that were not settled at the start, and when they were opened.
+    open_at_start: HashMap<LeaseId, TimeMs>,
+}
+
+/// The search through the payments of an account.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Search {
+    /// Campaigns of which payments that are not known may still come, by their shards.
+    left: BTreeMap<ShardIndex, BTreeSet<u32>>,
+    /// All of them.
+    campaigns: BTreeSet<u32>,
+    /// Payments of which an earlier search has said all, and of which campaigns.
+    marks: HashMap<Mark, Vec<u32>>,
+    newest: Option<Mark>,
+    looked_at: u64,
+    /// What was found: of how many leases, and on which days.
+    leases: u64,
+    lost: BTreeMap<u32, BTreeMap<i32, BudgetMicros>>,
+    /// The same of campaigns that are not here, by the numbers that payments say.
+    of_others: BTreeMap<Option<u32>, BudgetMicros>,
+}
+
+impl Search {
+    /// Whether nothing is left to be found.
+    pub fn is_over(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Nothing of these campaigns is left to be found.
+    fn end(&mut self, shard: ShardIndex, is_over: impl Fn(&u32) -> bool) {
+        let Some(of_shard) = self.left.get_mut(&shard) else { return };
+        of_shard.retain(|number| !is_over(number));
+        if of_shard.is_empty() {
+            self.left.remove(&shard);
+        }
+    }
+
+    /// How many leases were found, and what was paid for them.
+    pub fn found(&self) -> (u64, BudgetMicros) {
+        (self.leases, sum(self.lost.values().flat_map(BTreeMap::values)))
+    }
+
+    /// What was paid for leases of which it is not known whose they are.
+    pub fn of_nobody(&self) -> BudgetMicros {
+        sum(self.of_others.values())
+    }
+
+    /// What is to count, of each campaign in one piece; and what is to be noted.
+    pub fn regained(&self) -> Vec<Regained> {
+        let Some(mark) = self.newest else { return Vec::new() };
+        let is_noted = |number: &&u32| self.lost.contains_key(number) || self.looked_at > NOTED_BEHIND;
+        let days_of = |number: &u32| self.lost.get(number).into_iter().flatten();
+        let regained = |number: &u32| {
+            let days = days_of(number).map(|(day, paid)| PaidOnDay { day: *day, paid: *paid }).collect();
+            Regained { campaign: *number, mark, days }
+        };
+        let of_others = self.of_others.keys().flatten();
+        self.campaigns.iter().filter(is_noted).chain(of_others).map(regained).collect()
+    }
+}
+
+/// What is too much for a budget is as much as can be.
+fn sum<'a>(all: impl Iterator<Item = &'a BudgetMicros>) -> BudgetMicros {
+    all.fold(BudgetMicros::ZERO, |sum, one| BudgetMicros(sum.0.saturating_add(one.0)))
 }
 
 impl Control {
     /// All that there was at the start is known.
     pub fn recovered(&mut self) {
-        self.uncounted.clear();
+        let mut accounts: BTreeMap<Box<str>, BTreeSet<u32>> = BTreeMap::new();
         for (number, tracked) in self.campaigns.iter() {
-            self.uncounted.entry(tracked.view.plan.account.clone()).or_default().push(*number);
+            accounts.entry(tracked.view.plan.account.clone()).or_default().insert(*number);
         }
-        self.open_at_start = self.leases.openings().collect();
+        self.uncounted =
+            Uncounted { accounts, open_at_start: self.leases.openings().collect(), ..Uncounted::default() };
     }
 
-    /// An account of which nobody has looked yet what was paid for leases that are not known, and the campaigns that it
-    /// had at the start.
-    pub fn uncounted(&self) -> Option<(Box<str>, Vec<u32>)> {
-        self.uncounted.first_key_value().map(|(account, campaigns)| (account.clone(), campaigns.clone()))
+    /// A shard had opened these when this process began.
+    pub fn had_opened(&mut self, shard: ShardIndex, openings: Openings) {
+        self.began.entry(shard).or_insert(openings);
     }
 
-    /// That account was looked at.
+    /// How many accounts were not looked at yet.
+    pub fn uncounted(&self) -> usize {
+        self.uncounted.accounts.len()
+    }
+
+    /// Whether it is not known yet what was paid for lost leases of a campaign.
+    pub fn is_uncounted(&self, number: u32) -> bool {
+        let account = || self.campaigns.get(&number).map(|tracked| &tracked.view.plan.account);
+        let of_account = |account: &Box<str>| self.uncounted.accounts.get(account);
+        self.uncounted() > 0 && account().and_then(of_account).is_some_and(|campaigns| campaigns.contains(&number))
+    }
+
+    /// Money is wanted for a campaign of which that is not known yet: it is asked for again later, and its account is
+    /// looked at before others.
+    pub fn not_counted(&mut self, worker: u16, number: u32, now: TimeMs) {
+        if let Some(tracked) = self.campaigns.get(&number) {
+            self.uncounted.asked.insert(tracked.view.plan.account.clone());
+        }
+        self.not_opened(worker, number, now);
+    }
+
+    /// The next account to be looked at, and the search through its payments. Each comes again until it was
+    /// [counted](Control::counted).
+    pub fn next_uncounted(&mut self) -> Option<(Box<str>, Search)> {
+        let Uncounted { accounts, asked, last, .. } = &mut self.uncounted;
+        let behind = (Bound::Excluded(&**last), Bound::Unbounded);
+        let account = asked.pop_first().filter(|account| accounts.contains_key(account));
+        let in_turn = || accounts.range::<str, _>(behind).next().or_else(|| accounts.first_key_value());
+        let account = account.or_else(|| in_turn().map(|(account, _)| account.clone()))?;
+        let mut search = Search { campaigns: accounts[&account].clone(), ..Search::default() };
+        last.clone_from(&account);
+        for number in &search.campaigns {
+            search.left.entry(self.shard_of(*number)).or_default().insert(*number);
+            let mark = self.mark_of(*number);
+            mark.iter().for_each(|mark| search.marks.entry(*mark).or_default().push(*number));
+        }
+        Some((account, search))
+    }
+
+    /// What was paid out of an account counts.
     pub fn counted(&mut self, account: &str) {
-        self.uncounted.remove(account);
-        if self.uncounted.is_empty() {
-            self.open_at_start = HashMap::new();
+        self.uncounted.accounts.remove(account);
+        if self.uncounted.accounts.is_empty() {
+            self.uncounted = Uncounted::default();
         }
     }
 
-    /// What a campaign has spent is more than its wins say: that is no price of theirs.
+    /// What a campaign has spent is about to be more than its wins say: that is no price of theirs.
     pub fn regained(&mut self, number: u32) {
         if let Some(tracked) = self.campaigns.get_mut(&number) {
             tracked.regained();
         }
     }
 
-    /// The time of the newest record that a shard had when this process began.
-    pub fn began(&self, shard: ShardIndex) -> TimeMs {
-        self.began.get(&shard).map_or(TimeMs(0), |(_, time)| *time)
+    /// The newest payment out of the account of a campaign when it was looked at last.
+    pub fn mark_of(&self, number: u32) -> Option<Mark> {
+        self.campaigns.get(&number).and_then(|tracked| tracked.view.mark)
     }
 
-    /// What is known of a lease that the ledger has paid, out of an account that these campaigns have.
-    pub fn paid_of(&self, paid: &Paid, campaigns: &[u32]) -> PaidOf {
+    /// That is this one now. Returns whether there is such a campaign.
+    pub fn set_mark(&mut self, number: u32, mark: Option<Mark>) -> bool {
+        self.campaigns.get_mut(&number).map(|tracked| tracked.view.mark = mark).is_some()
+    }
+
+    /// Looks at a payment of an account, behind newer ones.
+    pub fn look_at(&self, paid: &Paid, search: &mut Search) {
         let Paid { lease, opened, campaign, amount } = *paid;
-        if self.open_at_start.get(&lease) == Some(&opened) {
-            return PaidOf::Open;
+        let mark = Mark { lease, opened };
+        search.newest.get_or_insert(mark);
+        search.looked_at += 1;
+        for number in search.marks.remove(&mark).into_iter().flatten() {
+            search.end(self.shard_of(number), |of| *of == number);
         }
-        if self.began.get(&lease.shard()).is_none_or(|(opened, _)| lease.counter() <= *opened) {
-            return PaidOf::Forgotten;
+        let shard = lease.shard();
+        if !search.left.contains_key(&shard) || self.uncounted.open_at_start.get(&lease) == Some(&opened) {
+            return;
         }
-        let number = match (campaign, campaigns) {
-            (Some(number), _) => Some(number).filter(|number| campaigns.contains(number)),
-            (None, [only]) => Some(*only),
-            (None, _) => None,
-        };
-        let tracked = number.and_then(|number| Some((number, self.campaigns.get(&number)?)));
-        tracked.map_or(PaidOf::Nobody, |(campaign, tracked)| {
-            let day = zone::day_at(&tracked.zone, opened).number;
-            PaidOf::Lost(RegainedLease { lease, campaign, day, paid: amount })
-        })
+        if self.began.get(&shard).is_some_and(|openings| openings.has(lease.counter(), opened)) {
+            search.end(shard, |_| true);
+            return;
+        }
+        // Holds of before do not say whose they are.
+        let only = search.campaigns.first().copied().filter(|_| search.campaigns.len() == 1);
+        let number = campaign.or(only).filter(|number| self.shard_of(*number) == shard);
+        let tracked = number.and_then(|number| self.campaigns.get(&number));
+        match (number, tracked) {
+            (Some(number), Some(tracked)) if search.campaigns.contains(&number) => {
+                if search.left[&shard].contains(&number) {
+                    let day = zone::day_at(&tracked.zone, opened).number;
+                    let of_day = search.lost.entry(number).or_default().entry(day).or_default();
+                    of_day.0 = of_day.0.saturating_add(amount.0);
+                    search.leases += 1;
+                }
+            }
+            _ => {
+                let of_it = search.of_others.entry(number).or_default();
+                of_it.0 = of_it.0.saturating_add(amount.0);
+            }
+        }
+    }
+
+    /// Which shard has a campaign.
+    fn shard_of(&self, number: u32) -> ShardIndex {
+        ShardIndex((number % self.began.len().max(1) as u32) as u16)
     }
 }

@@ -7,7 +7,9 @@ use tidegate_machines::ShardIndex;
 
 use super::*;
 use crate::bidder::{Grant, NoBid, Retired, Used};
-use crate::machine::{CampaignView, LastChange, LeaseId, Life, RegainedLease, RetiredLease, Spending};
+use crate::machine::{
+    CampaignView, LastChange, LeaseId, Life, Mark, Openings, PaidOnDay, Regained, RetiredLease, Spending,
+};
 use crate::plan::{Flight, Plan, StrategyChoice};
 use crate::units::PriceMicros;
 
@@ -639,62 +641,104 @@ fn a_lease_is_found_by_the_id_of_its_hold() {
     assert_eq!(unknown, UnknownHolds { of_other_log, ..UnknownHolds::default() });
 }
 
+/// The numbers 1 to 20, of two processes: 10 were opened from 40 on, 10 from 200 on.
+fn two_processes() -> Openings {
+    let mut openings = Openings::default();
+    for from in [40, 200] {
+        openings.begin();
+        (0..10).for_each(|opened| openings.add(at(from + opened)));
+    }
+    openings
+}
+
 #[test]
 fn money_of_leases_that_the_log_has_opened_and_forgotten_is_told_from_that_of_another_log() {
     let mut control = control(10_000);
-    control.had_opened(ShardIndex(0), 20, at(100));
-    control.had_opened(ShardIndex(0), 900, at(100));
-    let known = |counter, opened| LeaseView { life: Life::of(opened, 10_000), ..lease(counter, 10) };
-    [known(12, at(40)), known(15, at(60))].iter().for_each(|lease| control.recover(lease, at(100)));
+    control.had_opened(ShardIndex(0), two_processes());
+    control.had_opened(ShardIndex(0), Openings::default());
+    let known = LeaseView { life: Life::of(at(201), 10_000), ..lease(12, 10) };
+    control.recover(&known, at(300));
     let money = |counter, opened: TimeMs| {
         let (account, spend, amount) = ("campaign:shoes".into(), "spend:shoes".into(), BudgetMicros(10));
         Money { lease: LeaseId::new(ShardIndex(0), counter), opened, campaign: None, account, spend, amount }
     };
-    let forgotten = [money(3, at(20)), money(12, at(40)), money(13, at(40)), money(20, at(70))];
-    let of_other_log = vec![money(21, at(20)), money(13, at(30)), money(13, at(70)), money(15, at(61))];
-    let both = [&forgotten[..], &of_other_log[..]].concat();
-    let UnknownHolds { of_other_log: other, forgotten: found } = control.unknown(both.clone());
-    assert_eq!(found, [&forgotten[..1], &forgotten[2..]].concat(), "one of them is known");
-    assert_eq!(other, of_other_log);
-    // One of a start with a clock that was ahead says nothing of the time.
-    control.recover(&known(10, at(90_000)), at(100));
-    assert_eq!(control.unknown(both).forgotten, found);
+    let forgotten = vec![money(3, at(42)), money(10, at(49)), money(13, at(202))];
+    let of_other_log = vec![money(21, at(210)), money(13, at(52)), money(3, at(202))];
+    let all = [&forgotten[..], &of_other_log[..], &[money(12, at(201))]].concat();
+    assert_eq!(control.unknown(all), UnknownHolds { of_other_log, forgotten });
 }
 
 #[test]
-fn what_was_paid_is_of_a_lost_lease_if_it_is_behind_all_that_the_log_has_opened() {
+fn what_was_paid_is_looked_at_up_to_a_lease_that_the_log_has_settled() {
     let mut control = control(10_000);
     control.learn(CampaignView { number: 9, id: "hats".into(), ..view(10) });
-    control.had_opened(ShardIndex(0), 20, at(100));
-    let known = |counter| LeaseView { life: Life::of(at(40), 10_000), ..lease(counter, 10) };
-    control.recover(&known(18), at(100));
+    control.had_opened(ShardIndex(0), two_processes());
+    control.recover(&LeaseView { life: Life::of(at(208), 10_000), ..lease(19, 10) }, at(300));
     control.recovered();
-    let (account, campaigns) = control.uncounted().expect("there is one");
-    assert_eq!((&*account, &campaigns[..]), ("campaign:shoes", &[7, 9][..]));
+    assert!(control.is_uncounted(7) && control.is_uncounted(9) && !control.is_uncounted(8));
+    let (account, search) = control.next_uncounted().expect("there is one");
+    assert_eq!((&*account, control.uncounted()), ("campaign:shoes", 1));
     let paid = |counter, opened, campaign| Paid {
         lease: LeaseId::new(ShardIndex(0), counter),
         opened,
         campaign,
-        amount: BudgetMicros(5),
+        amount: BudgetMicros(counter),
     };
-    let of = |control: &Control, paid: Paid| control.paid_of(&paid, &campaigns);
-    assert_eq!(of(&control, paid(20, at(50), Some(7))), PaidOf::Forgotten);
-    assert_eq!(of(&control, paid(18, at(40), Some(7))), PaidOf::Open);
-    assert_eq!(of(&control, paid(18, at(41), Some(7))), PaidOf::Forgotten, "its number has come again");
-    control.close(&[LeaseId::new(ShardIndex(0), 18)]);
-    control.paid(&[LeaseId::new(ShardIndex(0), 18)]);
-    control.settled(&[LeaseId::new(ShardIndex(0), 18)]);
-    assert_eq!(of(&control, paid(18, at(40), Some(7))), PaidOf::Open, "what was paid before it may be unknown");
-    let lost = paid(21, TimeMs(4 * 86_400_000 + 5), Some(9));
-    let regained = RegainedLease { lease: lost.lease, campaign: 9, day: 4, paid: lost.amount };
-    assert_eq!(of(&control, lost), PaidOf::Lost(regained));
-    for campaign in [None, Some(8)] {
-        assert_eq!(of(&control, Paid { campaign, ..lost }), PaidOf::Nobody, "of two campaigns, or of none");
-    }
-    let only = control.paid_of(&Paid { campaign: None, ..lost }, &[9]);
-    assert_eq!(only, PaidOf::Lost(regained), "holds of before do not say whose they are");
+    let look = |control: &Control, mut search: Search, all: &[Paid]| {
+        all.iter().for_each(|paid| control.look_at(paid, &mut search));
+        search
+    };
+    // Number 5 of another log, behind the newest one of this log, and two that were opened behind all of it.
+    let lost = [paid(21, at(211), Some(9)), paid(5, at(400), Some(9)), paid(22, at(212), Some(7))];
+    let others = [paid(23, at(213), Some(8)), paid(24, at(214), None)];
+    let open = paid(19, at(208), Some(7));
+    let (settled, older) = (paid(20, at(209), Some(7)), paid(90, at(30), Some(9)));
+    let all = [&lost[..], &others, &[open, settled, older]].concat();
+    // What was open at the start may be settled by now: what was paid before it may be lost all the same.
+    control.close(&[open.lease]);
+    control.paid(&[open.lease]);
+    assert_eq!(control.over(at(1_000_000)), [], "it is not forgotten before");
+    let found = look(&control, search.clone(), &all);
+    assert!(found.is_over());
+    assert_eq!((found.found(), found.of_nobody()), ((3, BudgetMicros(48)), BudgetMicros(47)));
+    let newest = Mark { lease: lost[0].lease, opened: lost[0].opened };
+    let today = (NOW.0 / 86_400_000) as i32;
+    let day = |paid| vec![PaidOnDay { day: today, paid: BudgetMicros(paid) }];
+    let regained = |campaign, days| Regained { campaign, mark: newest, days };
+    assert_eq!(found.regained(), [regained(7, day(22)), regained(9, day(26)), regained(8, vec![])]);
+    // What is behind a mark counts already.
+    assert!(control.set_mark(9, Some(Mark { lease: lost[1].lease, opened: lost[1].opened })));
+    let (_, search) = control.next_uncounted().expect("it comes again");
+    let found = look(&control, search, &all);
+    assert_eq!(found.regained()[1], regained(9, day(21)));
     control.counted(&account);
-    assert_eq!(control.uncounted(), None);
+    assert_eq!((control.uncounted(), control.is_uncounted(7)), (0, false));
+    assert_eq!(control.over(at(1_000_000)), [open.lease]);
+}
+
+#[test]
+fn holds_of_before_are_of_the_only_campaign_of_their_account_and_long_searches_are_noted() {
+    let mut control = control(10_000);
+    control.had_opened(ShardIndex(0), two_processes());
+    control.recovered();
+    let (_, mut search) = control.next_uncounted().expect("there is one");
+    let paid = |counter| Paid {
+        lease: LeaseId::new(ShardIndex(0), counter),
+        opened: at(500),
+        campaign: None,
+        amount: BudgetMicros(1),
+    };
+    control.look_at(&paid(30), &mut search);
+    assert_eq!(search.found(), (1, BudgetMicros(1)));
+    control.set_mark(7, Some(Mark { lease: paid(40).lease, opened: at(500) }));
+    let (_, mut search) = control.next_uncounted().expect("it comes again");
+    control.look_at(&paid(40), &mut search);
+    assert!(search.is_over() && search.regained().is_empty(), "the mark");
+    control.set_mark(7, None);
+    let (_, mut search) = control.next_uncounted().expect("it comes again");
+    (0..300).for_each(|_| control.look_at(&Paid { lease: LeaseId::new(ShardIndex(3), 1), ..paid(1) }, &mut search));
+    assert!(!search.is_over());
+    assert_eq!(search.regained().len(), 1, "the next search need not go so far");
 }
 
 #[test]

@@ -172,16 +172,18 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     ) -> Result<(), String> {
         let Money { lease, account, spend, .. } = money;
         if let Some(paid) = paid.filter(|paid| paid > spent && !is_planted(Bug::PaidMoreUncounted)) {
+            let number = self.control.borrow().number_of(*lease);
+            number.into_iter().for_each(|number| self.control.borrow_mut().regained(number));
             let command = Command::Correct { leases: vec![PaidLease { lease: *lease, paid }] };
             self.shards.ask(lease.shard(), command).await?;
         }
         let campaign = self.control.borrow().campaign_of(*lease).to_owned();
-        let paid = paid.map_or("another amount".to_owned(), |paid| paid.to_string());
+        let paid = match paid {
+            Some(paid) => format!("{paid} was paid from {account} to {spend}: the greater of the two counts"),
+            None => format!("another amount was paid from {account} to {spend}, which the ledger does not say"),
+        };
         self.tell(
-            &format!(
-                "campaign {campaign}: of lease {lease}, {spent} was spent, and {paid} was paid from {account} to \
-                 {spend}: the greater of the two counts against the budget"
-            ),
+            &format!("campaign {campaign}: of lease {lease}, {spent} was spent, and {paid}"),
             "one of the two logs is of an older backup, or another server has a copy of this directory, or somebody \
              has settled the hold by hand",
         );

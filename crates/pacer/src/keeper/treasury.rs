@@ -1,7 +1,5 @@
 //! The money of campaigns, as the keeper asks for it: what a ledger is asked, and what it may say.
 
-use tidegate_machines::TimeMs;
-
 use crate::control::{Money, Paid, Settlement};
 use crate::units::BudgetMicros;
 
@@ -77,14 +75,9 @@ pub trait Treasury {
     /// leases that cannot be told apart from those of this one.
     fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
 
-    /// What the ledger has paid since a time, and before where an earlier page has ended, out of an account for leases
-    /// of this pacer, for sure: nothing, as above.
-    fn paid_of(
-        &self,
-        account: &str,
-        since: TimeMs,
-        before: Option<Box<str>>,
-    ) -> impl Future<Output = Result<PaidPage, String>>;
+    /// What the ledger has paid out of an account for leases of this pacer, before where an earlier page has ended; for
+    /// sure: nothing, as above.
+    fn paid_of(&self, account: &str, before: Option<Box<str>>) -> impl Future<Output = Result<PaidPage, String>>;
 
     /// How the ledger is.
     fn look(&self) -> impl Future<Output = LedgerSeen>;

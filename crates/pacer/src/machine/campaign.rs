@@ -3,6 +3,7 @@
 use tidegate_machines::TimeMs;
 
 use super::days::{Day, Days};
+use super::event::Mark;
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
@@ -26,6 +27,8 @@ pub(super) struct Campaign {
     pub impressions: Impressions,
     pub losses: Losses,
     pub days: Days,
+    /// The newest payment of the ledger when it was looked last what it has paid for leases that are not known here.
+    pub mark: Option<Mark>,
 }
 
 /// Who has changed a plan last, and when: nobody at 0, where the record is from before these were written.
@@ -63,6 +66,8 @@ pub struct CampaignView {
     pub leases: u32,
     /// What was spent.
     pub spending: Spending,
+    /// The newest payment of the ledger when it was looked last what it has paid for leases that are not known here.
+    pub mark: Option<Mark>,
 }
 
 /// What was spent of a campaign's money.
@@ -111,6 +116,7 @@ impl Campaign {
             impressions: Impressions::default(),
             losses: Losses::default(),
             days: Days::default(),
+            mark: None,
         }
     }
 
@@ -171,6 +177,7 @@ impl Campaign {
             is_ended: self.is_ended,
             leases: self.leases,
             spending: self.spending(self.days.last()),
+            mark: self.mark,
         }
     }
 

@@ -3,8 +3,9 @@
 use tidegate_machines::TimeMs;
 
 use super::campaign::{CampaignView, Spending};
-use super::event::{PaidLease, RegainedLease, RetiredLease};
+use super::event::{Mark, PaidLease, Regained, RetiredLease};
 use super::lease::{LeaseId, LeaseView, Life};
+use super::openings::Openings;
 use crate::plan::Plan;
 use crate::token::Bid;
 use crate::units::{BudgetMicros, PriceMicros};
@@ -69,11 +70,17 @@ pub enum Command {
         /// The leases.
         leases: Vec<LeaseId>,
     },
-    /// The ledger has paid for leases that this log does not know: it is older than the ledger, or has lost its end.
-    /// What they have cost counts, and their numbers are given no more.
+    /// A process begins, and opens leases from now on.
+    Begin,
+    /// Which leases this log has opened.
+    Openings,
+    /// The ledger has paid for leases of a campaign that this log does not know: it is older than the ledger, or has
+    /// lost its end. What they have cost counts.
     Regain {
-        /// The leases, by their ids. Those that count already are passed over.
-        leases: Vec<RegainedLease>,
+        /// What.
+        regained: Regained,
+        /// The mark that the campaign had when it was looked for: nothing counts twice.
+        behind: Option<Mark>,
     },
     /// The ledger has paid more of closed leases than their wins have cost, so far as this log knows: that counts.
     Correct {
@@ -182,11 +189,11 @@ pub enum Outcome {
     Leases {
         /// They.
         leases: Vec<LeaseView>,
-        /// How many the shard has opened, ever: the number of the newest one.
-        opened: u64,
-        /// The time of its newest record.
-        time: TimeMs,
     },
+    /// To a regain: the mark that the campaign has now.
+    Mark(Option<Mark>),
+    /// To a question for what was opened.
+    Openings(Openings),
     /// It is not done.
     Refused(Refusal),
 }

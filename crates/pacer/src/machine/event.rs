@@ -83,11 +83,10 @@ pub enum What {
         /// Of these.
         leases: Vec<LeaseId>,
     },
-    /// The ledger has paid for leases of which there is no other record.
-    Regained {
-        /// These, by their ids.
-        leases: Vec<RegainedLease>,
-    },
+    /// The ledger has paid for leases of a campaign of which there is no other record.
+    Regained(Regained),
+    /// A process begins that will open leases.
+    Began,
     /// The ledger has paid more than the wins of closed leases have cost.
     Corrected {
         /// Of these, by their ids.
@@ -141,16 +140,32 @@ pub struct RetiredLease {
     pub left: BudgetMicros,
 }
 
-/// A lease that a lost part of the log had opened, and that the ledger has paid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegainedLease {
+/// What the ledger has paid for leases of a campaign that a lost part of the log had opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Regained {
+    /// The number of the campaign.
+    pub campaign: u32,
+    /// The newest payment out of its account: all before it count.
+    pub mark: Mark,
+    /// What was paid of those leases, by the days for whose caps they count.
+    pub days: Vec<PaidOnDay>,
+}
+
+/// Names a payment: of which lease, and when that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
     /// The lease.
     pub lease: LeaseId,
-    /// The number of its campaign.
-    pub campaign: u32,
-    /// The day for whose cap it counts.
+    /// When it was opened.
+    pub opened: TimeMs,
+}
+
+/// What was paid of leases of one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaidOnDay {
+    /// Days since 1970 in the campaign's zone.
     pub day: i32,
-    /// What was paid.
+    /// So much.
     pub paid: BudgetMicros,
 }
 
@@ -201,6 +216,7 @@ const LOST: u8 = 8;
 const RETIRED: u8 = 9;
 const REGAINED: u8 = 10;
 const CORRECTED: u8 = 11;
+const BEGAN: u8 = 12;
 
 impl Event {
     /// Appends its bytes.
@@ -270,12 +286,15 @@ impl Event {
                 begin(SETTLED);
                 put_leases(into, leases);
             }
-            What::Regained { leases } => {
+            What::Began => begin(BEGAN),
+            What::Regained(Regained { campaign, mark, days }) => {
                 begin(REGAINED);
-                put_number(into, leases.len() as u64);
-                for RegainedLease { lease, campaign, day, paid } in leases {
-                    let numbers = [lease.0, (*campaign).into(), zigzag(*day), paid.0];
-                    numbers.into_iter().for_each(|number| put_number(into, number));
+                put_number(into, (*campaign).into());
+                put_mark(into, *mark);
+                put_number(into, days.len() as u64);
+                for PaidOnDay { day, paid } in days {
+                    put_number(into, zigzag(*day));
+                    put_number(into, paid.0);
                 }
             }
             What::Corrected { leases } => {
@@ -340,13 +359,13 @@ impl Event {
             }
             CLOSED => What::Closed { leases: reader.many(|reader| reader.number().map(LeaseId))? },
             SETTLED => What::Settled { leases: reader.many(|reader| reader.number().map(LeaseId))? },
+            BEGAN => What::Began,
             REGAINED => {
-                let leases = reader.many(|reader| {
-                    let (lease, campaign) = (LeaseId(reader.number()?), reader.small()?);
-                    let (day, paid) = (unzigzag(reader.small()?), BudgetMicros(reader.number()?));
-                    Ok(RegainedLease { lease, campaign, day, paid })
+                let (campaign, mark) = (reader.small()?, read_mark(&mut reader)?);
+                let days = reader.many(|reader| {
+                    Ok(PaidOnDay { day: unzigzag(reader.small()?), paid: BudgetMicros(reader.number()?) })
                 })?;
-                What::Regained { leases }
+                What::Regained(Regained { campaign, mark, days })
             }
             CORRECTED => {
                 let leases = reader.many(|reader| {
@@ -365,6 +384,17 @@ impl Event {
 fn put_leases(into: &mut Vec<u8>, leases: &[LeaseId]) {
     put_number(into, leases.len() as u64);
     leases.iter().for_each(|lease| put_number(into, lease.0));
+}
+
+/// A payment.
+pub(super) fn put_mark(into: &mut Vec<u8>, mark: Mark) {
+    put_number(into, mark.lease.0);
+    put_number(into, mark.opened.0);
+}
+
+/// What [`put_mark`] has appended.
+pub(super) fn read_mark(reader: &mut Reader<'_>) -> Result<Mark, Malformed> {
+    Ok(Mark { lease: LeaseId(reader.number()?), opened: TimeMs(reader.number()?) })
 }
 
 /// When leases are bid with: the opening, and for how long.

@@ -3,18 +3,18 @@
 //! ```text
 //!   this log   ...  lease 41 opened ──┐ lost: 41 won and closed, 42 and 43 opened, won and closed
 //!   ledger     ...  41: paid 70, 42: paid 90, 43: paid 10
-//!   Regain  ──▶ 42, 43: spent += paid, and the next lease is number 44
+//!   Regain  ──▶ 42 and 43: spent += 100; the mark is 43, behind which the next search need not look
 //!   Correct ──▶ 41, when it is closed here: spent = the greater of what is known here, and what was paid
 //! ```
 //!
-//! Promise: what the ledger has paid of a campaign's leases counts against its budget, once. Of a lease that is not
-//! known, it counts once because its number does not come again. Which of its bids have won nobody knows any more:
-//! impressions are not counted.
+//! Promise: what the ledger has paid of a campaign's leases counts against its budget, once: all of a campaign in one
+//! record, with the mark. Which bids of such leases have won nobody knows any more: impressions are not counted.
 
 use std::collections::BTreeMap;
 
 use super::Campaigns;
-use super::event::{PaidLease, RegainedLease, What};
+use super::command::Outcome;
+use super::event::{Mark, PaidLease, PaidOnDay, Regained, What};
 use super::lease::{LeaseId, LeaseStage};
 use crate::units::BudgetMicros;
 
@@ -37,25 +37,39 @@ impl Counted {
 }
 
 impl Campaigns {
-    /// Leases that count now: of campaigns that there are, and behind all that were opened here.
-    pub(super) fn regain(&self, leases: &[RegainedLease]) -> Option<What> {
-        let (mut found, mut last, mut counted) = (Vec::new(), self.opened, Counted::default());
-        for lease in leases {
-            let RegainedLease { lease: id, campaign, paid, .. } = *lease;
-            let is_behind = id.shard() == self.shard && id.counter() > last && paid > BudgetMicros::ZERO;
-            if is_behind && counted.take(self, campaign, paid) {
-                last = id.counter();
-                found.push(*lease);
-            }
-        }
-        (!found.is_empty()).then_some(What::Regained { leases: found })
+    /// What counts of a campaign now, if it has no other mark than it had when that was looked for; and the mark that
+    /// it has then. Of a campaign that is not there, its number is not given any more.
+    pub(super) fn regain(&self, regained: &Regained, behind: Option<Mark>) -> (Option<What>, Outcome) {
+        let what = self.regain_behind(regained, |mark| mark == behind);
+        let known = self.campaigns.get(&regained.campaign).and_then(|campaign| campaign.mark);
+        let mark = if what.is_some() { Some(regained.mark) } else { known };
+        (what, Outcome::Mark(mark))
     }
 
-    pub(super) fn fold_regained(&mut self, leases: &[RegainedLease]) {
-        for RegainedLease { lease, campaign, day, paid } in leases {
-            self.opened = lease.counter();
-            self.campaigns.get_mut(campaign).expect("it follows").regain(*paid, *day);
-        }
+    pub(super) fn regain_behind(&self, regained: &Regained, is_it: impl Fn(Option<Mark>) -> bool) -> Option<What> {
+        let Regained { campaign: number, mark, .. } = regained;
+        let is_new = match self.campaigns.get(number) {
+            Some(campaign) => campaign.mark != Some(*mark) && is_it(campaign.mark),
+            None => self.index_of(*number).is_some_and(|index| index >= self.numbered),
+        };
+        let mut counted = Counted::default();
+        let days = regained.days.iter().filter(|day| counted.take(self, *number, day.paid)).copied().collect();
+        is_new.then(|| What::Regained(Regained { days, ..regained.clone() }))
+    }
+
+    /// Which of the numbers of this shard this is; `None` if it is of another one.
+    fn index_of(&self, number: u32) -> Option<u32> {
+        let shards = u32::from(self.shards);
+        (number % shards == u32::from(self.shard.0)).then_some(number / shards)
+    }
+
+    pub(super) fn fold_regained(&mut self, Regained { campaign: number, mark, days }: &Regained) {
+        let Some(campaign) = self.campaigns.get_mut(number) else {
+            self.numbered = self.index_of(*number).expect("it follows").saturating_add(1);
+            return;
+        };
+        campaign.mark = Some(*mark);
+        days.iter().for_each(|PaidOnDay { day, paid }| campaign.regain(*paid, *day));
     }
 
     /// Closed leases of which more was paid than is known: at most what they had.

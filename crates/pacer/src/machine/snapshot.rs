@@ -7,33 +7,30 @@ use super::Campaigns;
 use super::campaign::{Campaign, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
 use super::days::{Day, Days};
-use super::event::{put_life, read_life, unzigzag, zigzag};
+use super::event::{put_life, put_mark, read_life, read_mark, unzigzag, zigzag};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
+use super::openings::{Openings, Part};
 use super::owners::Owners;
 use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
-const LAYOUT: u8 = 4;
-/// One of before: a lease has the time of its record, and does not say until when it is bid with; of a campaign's days
-/// there is the last one.
+const LAYOUT: u8 = 5;
+/// One of before: nothing says which leases were opened by one process, and campaigns have no marks.
+const WITHOUT_OPENINGS: u8 = 4;
+/// The one before that: also, a lease has the time of its record, and does not say until when it is bid with; of a
+/// campaign's days there is the last one.
 const WITHOUT_LIVES: u8 = 3;
-/// The one before that: also without who has changed a campaign last.
+/// The one before that one: also without who has changed a campaign last.
 const WITHOUT_NAMES: u8 = 2;
 
 impl Campaigns {
     pub(super) fn write(&self, part: &mut dyn FnMut(&[u8])) {
         let mut bytes = vec![LAYOUT];
-        let counts = [
-            self.shard.0.into(),
-            self.shards.into(),
-            self.sequence,
-            self.time.0,
-            self.numbered.into(),
-            self.opened,
-            self.campaigns.len() as u64,
-        ];
+        let counts = [self.shard.0.into(), self.shards.into(), self.sequence, self.time.0, self.numbered.into()];
         counts.into_iter().for_each(|number| put_number(&mut bytes, number));
+        write_openings(&self.openings, &mut bytes);
+        put_number(&mut bytes, self.campaigns.len() as u64);
         for (number, campaign) in self.campaigns.iter() {
             put_number(&mut bytes, (*number).into());
             write_campaign(campaign, &mut bytes);
@@ -59,7 +56,12 @@ impl Campaigns {
         let shard = ShardIndex(reader.number()?.try_into().map_err(|_| Malformed)?);
         let shards = reader.number()?.try_into().map_err(|_| Malformed)?;
         let (sequence, time) = (reader.number()?, TimeMs(reader.number()?));
-        let (numbered, opened) = (reader.small()?, reader.number()?);
+        let numbered = reader.small()?;
+        let openings = match layout {
+            WITHOUT_NAMES..=WITHOUT_OPENINGS => Err(reader.number()?),
+            _ => Ok(read_openings(&mut reader)?),
+        };
+        let opened = openings.as_ref().map_or_else(|opened| *opened, Openings::opened);
         let campaigns = reader.many(|reader| Ok((reader.small()?, read_campaign(reader, layout)?)))?;
         if opened >= (1 << 48) - 1 {
             return Err(Malformed);
@@ -75,6 +77,8 @@ impl Campaigns {
         if !is_ascending(&campaigns) || !is_ascending(&leases) {
             return Err(Malformed);
         }
+        let newest = leases.iter().map(|(_, lease): &(LeaseId, Lease)| lease.life.opened).max();
+        let openings = openings.unwrap_or_else(|opened| Openings::of_one(opened, time.max(newest.unwrap_or_default())));
         let mut campaigns: Table<u32, Campaign> = campaigns.into_iter().collect();
         for (_, lease) in &leases {
             let campaign = campaigns.get_mut(&lease.campaign).ok_or(Malformed)?;
@@ -101,7 +105,7 @@ impl Campaigns {
             numbered,
             leases: leases.into_iter().collect(),
             known,
-            opened,
+            openings,
         })
     }
 }
@@ -130,6 +134,25 @@ fn write_campaign(campaign: &Campaign, into: &mut Vec<u8>) {
     for Day { number, spent, exposed } in campaign.days.known() {
         [zigzag(*number), spent.0, exposed.0].into_iter().for_each(|number| put_number(into, number));
     }
+    into.push(campaign.mark.is_some().into());
+    campaign.mark.iter().for_each(|mark| put_mark(into, *mark));
+}
+
+fn write_openings(openings: &Openings, into: &mut Vec<u8>) {
+    into.push(openings.is_begun().into());
+    put_number(into, openings.parts().len() as u64);
+    for Part { first, last, began, ended } in openings.parts() {
+        [*first, *last, began.0, ended.0].into_iter().for_each(|number| put_number(into, number));
+    }
+}
+
+fn read_openings(reader: &mut Reader<'_>) -> Result<Openings, Malformed> {
+    let is_begun = reader.is()?;
+    let parts = reader.many(|reader| {
+        let (first, last) = (reader.number()?, reader.number()?);
+        Ok(Part { first, last, began: TimeMs(reader.number()?), ended: TimeMs(reader.number()?) })
+    })?;
+    Openings::of(parts, is_begun).ok_or(Malformed)
 }
 
 fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malformed> {
@@ -154,6 +177,16 @@ fn read_campaign(reader: &mut Reader<'_>, layout: u8) -> Result<Campaign, Malfor
             _ => {
                 let last = unzigzag(reader.small()?);
                 Days::of(reader.many(read_day)?, last).ok_or(Malformed)?
+            }
+        },
+        mark: match layout {
+            WITHOUT_NAMES..=WITHOUT_OPENINGS => None,
+            _ => {
+                if reader.is()? {
+                    Some(read_mark(reader)?)
+                } else {
+                    None
+                }
             }
         },
     })

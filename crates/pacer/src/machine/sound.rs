@@ -25,7 +25,7 @@ impl Campaigns {
         for (id, lease) in self.leases.iter() {
             let Some(campaign) = self.campaigns.get(&lease.campaign) else { return false };
             let is_whole = id.shard() == self.shard
-                && (1..=self.opened).contains(&id.counter())
+                && self.openings.has(id.counter(), lease.life.opened)
                 && lease.spent.0.checked_add(lease.returned.0).is_some_and(|sum| sum <= lease.amount.0)
                 && lease.won.is_apart_from(&lease.lost)
                 && lease.is_known() == self.known.contains(id);

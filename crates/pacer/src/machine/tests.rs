@@ -358,10 +358,13 @@ fn leases_of_before_have_the_time_of_their_record() {
     let mut life = Vec::new();
     put_life(&mut life, leases[0].life);
     instead(&life, &[20]);
-    // Impressions, losses, the last day, how many days, and that one.
-    instead(&[0, 0, 0, 1, 0, 0, 100], &[0, 0, 0, 0, 100]);
+    // Impressions, losses, the last day, how many days, that one, and that there is no mark.
+    instead(&[0, 0, 0, 1, 0, 0, 100, 0], &[0, 0, 0, 0, 100]);
+    // Whether a process has begun, how many parts of openings, and that one.
+    instead(&[0, 1, 1, 1, 20, 20], &[1]);
     snapshot[0] = 3;
-    assert_eq!(Campaigns::read_snapshot(&snapshot), Ok(driven.state));
+    let openings = Openings::of_one(1, TimeMs(20));
+    assert_eq!(Campaigns::read_snapshot(&snapshot), Ok(Campaigns { openings, ..driven.state }));
 }
 
 /// As a version did that did not count what the ledger holds for nothing.
@@ -542,31 +545,54 @@ fn spent(driven: &mut Driven) -> (u64, u64) {
     (spending.spent.0, spending.exposed.0)
 }
 
+fn mark(counter: u64) -> Mark {
+    Mark { lease: LeaseId::new(ShardIndex(1), counter), opened: TimeMs(5) }
+}
+
 #[test]
-fn what_was_paid_for_leases_of_a_lost_part_counts_once_and_their_numbers_do_not_come_again() {
+fn what_was_paid_for_leases_of_a_lost_part_counts_once() {
     let mut driven = Driven::new();
     driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(60)), ..plan(100) });
-    let lease = driven.open(1, 10, 3).expect("there is money").id;
-    let lost = |counter, campaign, paid| RegainedLease {
-        lease: LeaseId::new(ShardIndex(1), counter),
-        campaign,
-        day: 4,
-        paid: BudgetMicros(paid),
+    driven.open(1, 10, 3).expect("there is money");
+    let regain = |driven: &mut Driven, campaign, (newest, behind): (u64, Option<u64>), paid: &[(i32, u64)]| {
+        let days = paid.iter().map(|(day, paid)| PaidOnDay { day: *day, paid: BudgetMicros(*paid) }).collect();
+        let regained = Regained { campaign, mark: mark(newest), days };
+        let Outcome::Mark(mark) = driven.ask(Command::Regain { regained, behind: behind.map(mark) }) else { panic!() };
+        mark.map(|mark| mark.lease.counter())
     };
-    let of_other_shard = RegainedLease { lease: LeaseId::new(ShardIndex(0), 9), ..lost(9, 1, 5) };
-    let none_of_them = vec![lost(lease.counter(), 1, 5), lost(2, 8, 5), of_other_shard, lost(3, 1, u64::MAX)];
-    driven.ask(Command::Regain { leases: none_of_them });
-    assert_eq!((spent(&mut driven), driven.records), ((0, 10), 2), "known, of nobody, elsewhere, more than can be");
-    let leases = vec![lost(5, 1, 30), lost(4, 1, 7), lost(7, 1, 25)];
-    driven.ask(Command::Regain { leases: leases.clone() });
-    driven.ask(Command::Regain { leases });
-    assert_eq!(spent(&mut driven), (55, 10), "in their order, and once");
+    for _ in 0..2 {
+        let is_counted = regain(&mut driven, 1, (43, None), &[(4, 55), (5, u64::MAX), (3, 2)]);
+        assert_eq!((is_counted, spent(&mut driven)), (Some(43), (57, 10)), "more than can be does not count");
+    }
+    assert_eq!(regain(&mut driven, 1, (44, None), &[(4, 1)]), Some(43), "what was found is counted already");
+    assert_eq!(regain(&mut driven, 1, (44, Some(43)), &[]), Some(44));
+    assert_eq!(spent(&mut driven), (57, 10));
     assert_eq!(driven.view("shoes").spending.impressions, Impressions(0), "nobody knows how many");
-    let next = driven.open(1, 10, 4).expect("5 of 60 is left on that day");
-    assert_eq!((next.id.counter(), next.amount), (8, BudgetMicros(5)));
+    assert_eq!(driven.open(1, 10, 4).expect("5 of 60 is left on that day").amount, BudgetMicros(5));
     assert_eq!(driven.open(1, 10, 4), Err(NoLease::DayUsed));
-    assert_eq!(driven.open(1, 50, 5).expect("30 is left in all").amount, BudgetMicros(30));
-    assert_eq!(driven.open(1, 1, 5), Err(NoLease::BudgetUsed));
+    assert_eq!(driven.open(1, 50, 5).expect("28 is left in all").amount, BudgetMicros(28));
+    // A campaign that is not there: its number is given no more.
+    assert_eq!(regain(&mut driven, 7, (45, None), &[(4, 1)]), Some(45));
+    assert_eq!(regain(&mut driven, 4, (45, None), &[]), None, "of another shard");
+    assert!(matches!(driven.put("hats", plan(100)), Outcome::Put { number: 9, .. }));
+}
+
+#[test]
+fn a_process_begins_once_and_leases_that_were_opened_are_told_from_others() {
+    let mut driven = Driven::new();
+    driven.put("shoes", plan(100));
+    driven.open(1, 10, 0).expect("there is money");
+    (0..2).for_each(|_| drop(driven.ask(Command::Begin)));
+    assert_eq!(driven.records, 3, "nothing was opened in between");
+    driven.now = TimeMs(500);
+    let life = Life::of(TimeMs(500), 10_000);
+    let amount = BudgetMicros(5);
+    let wanted = LeaseWanted { campaign: 1, amount, least: amount, unsettled: BudgetMicros::ZERO, day: 0, life };
+    driven.ask(Command::Open { wanted: vec![wanted] });
+    let Outcome::Openings(openings) = driven.ask(Command::Openings) else { panic!("of openings") };
+    assert_eq!(openings.opened(), 2);
+    assert!(openings.has(1, TimeMs(10)) && openings.has(2, TimeMs(500)));
+    assert!(!openings.has(1, TimeMs(500)) && !openings.has(2, TimeMs(10)) && !openings.has(3, TimeMs(500)));
 }
 
 #[test]
@@ -779,12 +805,11 @@ proptest! {
                     lease.is_settled = lease.is_closed;
                 }
                 Act::Regain(campaign, behind, paid, day) => {
-                    let of_shard = Command::Leases { after: LeaseId::new(ShardIndex(1), 0), limit: 0 };
-                    let Outcome::Leases { opened, .. } = driven.ask(of_shard) else { panic!("of leases") };
-                    let lease = LeaseId::new(ShardIndex(1), opened + behind);
-                    let lost = RegainedLease { lease, campaign: number(campaign), day, paid: BudgetMicros(paid) };
-                    driven.ask(Command::Regain { leases: vec![lost] });
-                    regained[campaign as usize] += if behind > 0 { paid } else { 0 };
+                    let (behind, paid_on_day) = (mark(behind), PaidOnDay { day, paid: BudgetMicros(paid) });
+                    let known = driven.view(&format!("c{campaign}")).mark;
+                    let lost = Regained { campaign: number(campaign), mark: behind, days: vec![paid_on_day] };
+                    driven.ask(Command::Regain { regained: lost, behind: known });
+                    regained[campaign as usize] += if known == Some(behind) { 0 } else { paid };
                 }
                 Act::Correct(at, more) => {
                     let Some(lease) = leases.get_mut(at) else { continue };

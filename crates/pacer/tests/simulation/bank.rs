@@ -115,11 +115,6 @@ impl Bank {
             .collect()
     }
 
-    /// Gives back what a node's holds have.
-    pub fn void_all(&mut self, node: usize) {
-        self.holds.retain(|_, hold| hold.node != node);
-    }
-
     /// From now on, it settles nothing, or everything again.
     pub fn refuse(&mut self, refuses: bool) {
         self.refuses = refuses;

@@ -13,7 +13,6 @@ use anyhow::Result;
 use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
 use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
 use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
-use tidegate_machines::TimeMs;
 use tidegate_pacer::keeper::LedgerSeen;
 use tokio::sync::Mutex;
 
@@ -406,13 +405,13 @@ impl Ledger for Elsewhere {
     }
 
     /// Likewise.
-    async fn posts(&self, _account: &str, _since: TimeMs, _before: Option<Box<str>>) -> Result<PostPage, String> {
+    async fn posts(&self, _account: &str, _before: Option<Box<str>>) -> Result<PostPage, String> {
         Ok(PostPage::default())
     }
 
     /// The token may have no right to read.
-    async fn posted(&self, ids: &[Box<str>]) -> Result<Vec<Option<u64>>, String> {
-        Ok(vec![None; ids.len()])
+    async fn posted(&self, _id: &str) -> Result<Option<u64>, String> {
+        Ok(None)
     }
 
     /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.

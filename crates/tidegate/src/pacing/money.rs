@@ -1,6 +1,5 @@
 //! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
 
-use tidegate_machines::TimeMs;
 use tidegate_pacer::control::{Money, Paid, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
@@ -32,17 +31,11 @@ pub trait Ledger {
     /// Open holds of an account that nobody but this pacer has placed.
     fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
 
-    /// What holds have paid out of an account since a time, and before where an earlier page has ended, of this pacer
-    /// for sure.
-    fn posts(
-        &self,
-        account: &str,
-        since: TimeMs,
-        before: Option<Box<str>>,
-    ) -> impl Future<Output = Result<PostPage, String>>;
+    /// What holds have paid out of an account, before where an earlier page has ended, of this pacer for sure.
+    fn posts(&self, account: &str, before: Option<Box<str>>) -> impl Future<Output = Result<PostPage, String>>;
 
-    /// What was paid of holds, where it says so.
-    fn posted(&self, ids: &[Box<str>]) -> impl Future<Output = Result<Vec<Option<u64>>, String>>;
+    /// What was paid of a hold, where it says so.
+    fn posted(&self, id: &str) -> impl Future<Output = Result<Option<u64>, String>>;
 
     /// How it is, while nothing is asked of it.
     fn look(&self) -> impl Future<Output = LedgerSeen>;
@@ -116,8 +109,8 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
         Ok(self.ledger.own(account).await?.into_iter().filter_map(of_lease).collect())
     }
 
-    async fn paid_of(&self, account: &str, since: TimeMs, before: Option<Box<str>>) -> Result<PaidPage, String> {
-        let PostPage { posts, next } = self.ledger.posts(account, since, before).await?;
+    async fn paid_of(&self, account: &str, before: Option<Box<str>>) -> Result<PaidPage, String> {
+        let PostPage { posts, next } = self.ledger.posts(account, before).await?;
         let of_lease = |Post { id, code, amount }| {
             let (opened, node, lease) = lease_of(&id)?;
             let (campaign, amount) = (u32::checked_sub(code, 1), BudgetMicros(amount));
@@ -145,19 +138,11 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
             let voids: Vec<_> = free.iter().map(|(_, settlement)| id(settlement)).collect();
             note(&mut settled, &free, self.ledger.void(&voids).await, voided);
         }
-        let is_otherwise = |(_, settled): &(&Settlement, &mut Settled)| matches!(settled, Settled::Otherwise { .. });
-        let (ids, otherwise): (Vec<_>, Vec<_>) = settlements
-            .iter()
-            .zip(&mut settled)
-            .filter(is_otherwise)
-            .map(|(settlement, settled)| (id(settlement), settled))
-            .unzip();
-        if !ids.is_empty() {
-            let posted = self.ledger.posted(&ids).await;
-            for (number, settled) in otherwise.into_iter().enumerate() {
-                *settled = match &posted {
-                    Ok(amounts) => Settled::Otherwise { paid: amounts[number].map(BudgetMicros) },
-                    Err(why) => Settled::Unknown(why.clone()),
+        for (settlement, settled) in settlements.iter().zip(&mut settled) {
+            if let Settled::Otherwise { .. } = settled {
+                *settled = match self.ledger.posted(&id(settlement)).await {
+                    Ok(paid) => Settled::Otherwise { paid: paid.map(BudgetMicros) },
+                    Err(why) => Settled::Unknown(why),
                 };
             }
         }
