@@ -24,6 +24,8 @@ pub(crate) struct Bodies {
     by_number: BTreeMap<u64, Arc<Message>>,
     bytes: u64,
     bytes_max: u64,
+    /// From which of them on those that are gone are looked for next.
+    unswept: u64,
 }
 
 fn weight(message: &Message) -> u64 {
@@ -32,7 +34,7 @@ fn weight(message: &Message) -> u64 {
 
 impl Bodies {
     pub fn new(bytes_max: u64) -> Bodies {
-        Bodies { by_number: BTreeMap::new(), bytes: 0, bytes_max }
+        Bodies { by_number: BTreeMap::new(), bytes: 0, bytes_max, unswept: 0 }
     }
 
     /// Memory that they take, about.
@@ -78,16 +80,19 @@ impl Bodies {
         }
     }
 
-    /// Lets go of those that are gone.
-    pub fn sweep(&mut self, queues: &Queues) {
-        let bytes = &mut self.bytes;
-        self.by_number.retain(|number, message| {
-            let stays = queues.body_place(*number).is_some();
-            if !stays {
-                *bytes -= weight(message);
+    /// Lets go of those of the next `most` that are gone: of a million, all at once would take a tenth of a second.
+    pub fn sweep(&mut self, queues: &Queues, most: usize) {
+        let (mut gone, mut looked_at) = (Vec::new(), 0);
+        for number in self.by_number.range(self.unswept..).take(most).map(|(number, _)| *number) {
+            (looked_at, self.unswept) = (looked_at + 1, number + 1);
+            if queues.body_place(number).is_none() {
+                gone.push(number);
             }
-            stays
-        });
+        }
+        if looked_at < most {
+            self.unswept = 0;
+        }
+        gone.into_iter().for_each(|number| self.remove(number));
     }
 
     /// What is at these places, as far as it is in memory here or in that of the log.
@@ -142,6 +147,8 @@ pub(crate) fn read_bodies<R: LogReader>(mut places: Vec<BodyPlace>, reader: &R, 
 
 #[cfg(test)]
 mod tests {
+    use tidegate_machines::ShardIndex;
+
     use super::*;
 
     fn message(bytes: usize) -> Arc<Message> {
@@ -163,5 +170,21 @@ mod tests {
         assert_eq!(kept(&bodies), [1, 2], "those before it stay");
         (1..=9).for_each(|number| bodies.remove(number));
         assert_eq!(bodies.bytes(), 0);
+    }
+
+    #[test]
+    fn those_that_are_gone_are_let_go_of_some_at_a_time() {
+        let mut bodies = Bodies::new(u64::MAX);
+        (0..5).for_each(|number| bodies.keep(number, &message(1)));
+        let queues = Queues::new(ShardIndex(0), 1);
+        let mut left = || {
+            bodies.sweep(&queues, 2);
+            (bodies.by_number.len(), bodies.bytes())
+        };
+        let of = |count: usize| (count, count as u64 * (OVERHEAD_BYTES + 1));
+        assert_eq!([left(), left(), left(), left()], [of(3), of(1), of(0), of(0)]);
+        bodies.keep(0, &message(1));
+        bodies.sweep(&queues, 2);
+        assert!(bodies.by_number.is_empty(), "it begins anew");
     }
 }

@@ -143,6 +143,8 @@ pub struct QueueService<T> {
     is_moving: bool,
     rates: BTreeMap<Box<str>, Rates>,
     rates_at: TimeMs,
+    /// When bodies that are gone were looked for last.
+    swept_at: TimeMs,
     unreadable: u64,
     unreadable_told: Seldom,
     /// Whom to tell of bodies that cannot be read, and of which log.
@@ -193,6 +195,7 @@ impl<T: RequestTicket> QueueService<T> {
             is_moving: false,
             rates: BTreeMap::new(),
             rates_at: TimeMs(0),
+            swept_at: TimeMs(0),
             unreadable: 0,
             unreadable_told: Seldom::default(),
             damages: None,
@@ -558,6 +561,7 @@ impl<T: RequestTicket> Service for QueueService<T> {
         jobs: &mut Jobs<Self>,
     ) -> Result<bool, JournalError> {
         self.follow_rates(turn.state(), turn.now());
+        self.sweep_bodies(turn.state(), turn.now());
         self.read_again(turn, jobs);
         let mut worked = self.serve_waiters(turn, jobs);
         worked |= self.move_bodies(turn, jobs);

@@ -138,8 +138,8 @@ impl Control {
 
     /// Whether it is not known yet what was paid for lost leases of a campaign.
     pub fn is_uncounted(&self, number: u32) -> bool {
-        let account = || self.campaigns.get(&number).map(|tracked| &tracked.view.plan.account);
-        let of_account = |account: &Box<str>| self.uncounted.accounts.get(account);
+        let account = || self.campaigns.get(&number).map(|tracked| &*tracked.view.plan.account);
+        let of_account = |account: &str| self.uncounted.accounts.get(account);
         self.uncounted() > 0 && account().and_then(of_account).is_some_and(|campaigns| campaigns.contains(&number))
     }
 

@@ -122,7 +122,7 @@ mod tests {
             assert!(first.has(number, opened));
             assert_eq!(second.has(number, opened), number <= 40, "{number}");
             let again = TimeMs(259 + number);
-            assert_eq!(first.has(number, again), false);
+            assert!(!first.has(number, again));
             assert_eq!(second.has(number, again), number > 40, "{number}");
         }
         assert!(!second.has(91, TimeMs(350)) && !second.has(0, TimeMs(100)));

@@ -10,8 +10,12 @@ use crate::behind::Said;
 use crate::protocol::RequestTicket;
 use crate::rates::Rates;
 
+/// Bodies that are looked at, in about a quarter of a millisecond, and how often.
+const SWEPT_AT_ONCE: usize = 2_048;
+const SWEEP_EACH_MS: u64 = 20;
+
 impl<T: RequestTicket> QueueService<T> {
-    /// Once a second: brings the rates up to date, and lets go of bodies whose messages are gone.
+    /// Once a second: brings the rates up to date.
     pub(super) fn follow_rates(&mut self, queues: &Queues, now: TimeMs) {
         let passed = now.0.saturating_sub(self.rates_at.0);
         if passed < 1_000 {
@@ -37,8 +41,14 @@ impl<T: RequestTicket> QueueService<T> {
         }
         self.behind.keep(|name| rates.contains_key(name));
         self.rates = rates;
-        if self.bodies.bytes() > self.options.bodies_bytes_max / 2 {
-            self.bodies.sweep(queues);
+    }
+
+    /// Now and then: lets go of bodies whose messages are gone, some at a time.
+    pub(super) fn sweep_bodies(&mut self, queues: &Queues, now: TimeMs) {
+        let is_due = now.0.saturating_sub(self.swept_at.0) >= SWEEP_EACH_MS;
+        if is_due && self.bodies.bytes() > self.options.bodies_bytes_max / 2 {
+            self.swept_at = now;
+            self.bodies.sweep(queues, SWEPT_AT_ONCE);
         }
     }
 
