@@ -207,7 +207,7 @@ impl Treasury for Reach {
         let from: usize = before.map_or(0, |before| before.parse().expect("it was given"));
         let to = (from + PAYMENTS_OF_PAGE).min(all.len());
         let next = (to < all.len()).then(|| to.to_string().into());
-        let page = PaidPage { paid: all[from..to].to_vec(), next };
+        let page = PaidPage { paid: all[from..to].to_vec(), rows: to - from, next };
         (is_done && is_heard).then_some(page).ok_or_else(|| "no answer".to_owned())
     }
 

@@ -155,7 +155,7 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
                 let shards = site.placement().shards(LEDGER);
                 // The cursors of its histories go to nobody else.
                 let router = pump.client(|me| Router::new(me, shards, CursorKey([0, 0])));
-                LedgerMoney { ledger: AnyLedger::Here(Here(router)), node: 0 }
+                LedgerMoney { ledger: AnyLedger::Here(Here::new(router)), node: 0 }
             }
             LedgerAt::Elsewhere(server) => {
                 let elsewhere = Elsewhere::new(server, Receipts::of(site.data()));

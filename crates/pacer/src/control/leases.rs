@@ -417,8 +417,12 @@ impl Control {
 
     /// The id of the campaign that has a lease.
     pub fn campaign_of(&self, lease: LeaseId) -> &str {
-        let tracked = self.number_of(lease).and_then(|number| self.campaigns.get(&number));
-        tracked.map_or("", |tracked| &tracked.view.id)
+        self.number_of(lease).map_or("", |number| self.id_of(number))
+    }
+
+    /// The id of a campaign.
+    pub fn id_of(&self, number: u32) -> &str {
+        self.campaigns.get(&number).map_or("", |tracked| &tracked.view.id)
     }
 
     /// The ledger does not settle a closed lease: so much stays open.

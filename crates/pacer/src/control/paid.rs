@@ -14,7 +14,6 @@
 //! next process would end its search too early.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use hashbrown::HashMap;
 use tidegate_machines::{ShardIndex, TimeMs};
@@ -24,7 +23,7 @@ use crate::machine::{LeaseId, Mark, Openings, PaidOnDay, Regained};
 use crate::units::BudgetMicros;
 use crate::zone;
 
-/// So many payments are looked at again at each start rather than noted.
+/// So many rows are read again at each start rather than noted.
 const NOTED_BEHIND: u64 = 256;
 
 /// What the ledger has paid of a lease.
@@ -47,10 +46,17 @@ pub(super) struct Uncounted {
     accounts: BTreeMap<Box<str>, BTreeSet<u32>>,
     /// Those of campaigns that money is wanted for.
     asked: BTreeSet<Box<str>>,
-    /// Which was looked at last.
-    last: Box<str>,
+    /// Those that were looked at in this pass.
+    tried: BTreeSet<Box<str>>,
     /// Leases that were not settled at the start, and when they were opened.
     open_at_start: HashMap<LeaseId, TimeMs>,
+}
+
+/// What was paid for leases of a campaign that are lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lost {
+    leases: u64,
+    days: BTreeMap<i32, BudgetMicros>,
 }
 
 /// The search through the payments of an account.
@@ -62,11 +68,13 @@ pub struct Search {
     campaigns: BTreeSet<u32>,
     /// Payments of which an earlier search has said all, and of which campaigns.
     marks: HashMap<Mark, Vec<u32>>,
+    /// The marks that campaigns had when it began.
+    behind: BTreeMap<u32, Option<Mark>>,
     newest: Option<Mark>,
-    looked_at: u64,
-    /// What was found: of how many leases, and on which days.
-    leases: u64,
-    lost: BTreeMap<u32, BTreeMap<i32, BudgetMicros>>,
+    /// Rows of the history.
+    rows: u64,
+    /// What was found of each campaign.
+    lost: BTreeMap<u32, Lost>,
     /// The same of campaigns that are not here, by the numbers that payments say.
     of_others: BTreeMap<Option<u32>, BudgetMicros>,
 }
@@ -86,9 +94,14 @@ impl Search {
         }
     }
 
-    /// How many leases were found, and what was paid for them.
-    pub fn found(&self) -> (u64, BudgetMicros) {
-        (self.leases, sum(self.lost.values().flat_map(BTreeMap::values)))
+    /// So many more rows of the history were read.
+    pub fn read(&mut self, rows: usize) {
+        self.rows += rows as u64;
+    }
+
+    /// How many leases of a campaign were found, and what was paid for them.
+    pub fn found(&self, number: u32) -> (u64, BudgetMicros) {
+        self.lost.get(&number).map_or((0, BudgetMicros::ZERO), |lost| (lost.leases, sum(lost.days.values())))
     }
 
     /// What was paid for leases of which it is not known whose they are.
@@ -96,14 +109,14 @@ impl Search {
         sum(self.of_others.values())
     }
 
-    /// What is to count, of each campaign in one piece; and what is to be noted.
-    pub fn regained(&self) -> Vec<Regained> {
+    /// What is to count, of each campaign in one piece, and what is to be noted; with the mark that the campaign had.
+    pub fn regained(&self) -> Vec<(Regained, Option<Mark>)> {
         let Some(mark) = self.newest else { return Vec::new() };
-        let is_noted = |number: &&u32| self.lost.contains_key(number) || self.looked_at > NOTED_BEHIND;
-        let days_of = |number: &u32| self.lost.get(number).into_iter().flatten();
+        let is_noted = |number: &&u32| self.lost.contains_key(number) || self.rows > NOTED_BEHIND;
         let regained = |number: &u32| {
-            let days = days_of(number).map(|(day, paid)| PaidOnDay { day: *day, paid: *paid }).collect();
-            Regained { campaign: *number, mark, days }
+            let days = self.lost.get(number).into_iter().flat_map(|lost| &lost.days);
+            let days = days.map(|(day, paid)| PaidOnDay { day: *day, paid: *paid }).collect();
+            (Regained { campaign: *number, mark, days }, self.behind.get(number).copied().flatten())
         };
         let of_others = self.of_others.keys().flatten();
         self.campaigns.iter().filter(is_noted).chain(of_others).map(regained).collect()
@@ -136,11 +149,11 @@ impl Control {
         self.uncounted.accounts.len()
     }
 
-    /// Whether it is not known yet what was paid for lost leases of a campaign.
+    /// Whether it is not known yet what was paid for lost leases out of the account of a campaign. One that is new
+    /// waits, too: a lease of it that is settled would end the search of the others.
     pub fn is_uncounted(&self, number: u32) -> bool {
         let account = || self.campaigns.get(&number).map(|tracked| &*tracked.view.plan.account);
-        let of_account = |account: &str| self.uncounted.accounts.get(account);
-        self.uncounted() > 0 && account().and_then(of_account).is_some_and(|campaigns| campaigns.contains(&number))
+        self.uncounted() > 0 && account().is_some_and(|account| self.uncounted.accounts.contains_key(account))
     }
 
     /// Money is wanted for a campaign of which that is not known yet: it is asked for again later, and its account is
@@ -152,19 +165,22 @@ impl Control {
         self.not_opened(worker, number, now);
     }
 
-    /// The next account to be looked at, and the search through its payments. Each comes again until it was
-    /// [counted](Control::counted).
+    /// The next account to be looked at, and the search through its payments. `None` at the end of a pass: what was not
+    /// [counted](Control::counted) comes again in the next one.
     pub fn next_uncounted(&mut self) -> Option<(Box<str>, Search)> {
-        let Uncounted { accounts, asked, last, .. } = &mut self.uncounted;
-        let behind = (Bound::Excluded(&**last), Bound::Unbounded);
-        let account = asked.pop_first().filter(|account| accounts.contains_key(account));
-        let in_turn = || accounts.range::<str, _>(behind).next().or_else(|| accounts.first_key_value());
-        let account = account.or_else(|| in_turn().map(|(account, _)| account.clone()))?;
+        let Uncounted { accounts, asked, tried, .. } = &mut self.uncounted;
+        asked.retain(|account| accounts.contains_key(account));
+        let is_new = |account: &&Box<str>| !tried.contains(*account);
+        let Some(account) = asked.iter().find(is_new).or_else(|| accounts.keys().find(is_new)).cloned() else {
+            tried.clear();
+            return None;
+        };
+        tried.insert(account.clone());
         let mut search = Search { campaigns: accounts[&account].clone(), ..Search::default() };
-        last.clone_from(&account);
         for number in &search.campaigns {
             search.left.entry(self.shard_of(*number)).or_default().insert(*number);
-            let mark = self.mark_of(*number);
+            let mark = self.campaigns.get(number).and_then(|tracked| tracked.view.mark);
+            search.behind.insert(*number, mark);
             mark.iter().for_each(|mark| search.marks.entry(*mark).or_default().push(*number));
         }
         Some((account, search))
@@ -185,14 +201,11 @@ impl Control {
         }
     }
 
-    /// The newest payment out of the account of a campaign when it was looked at last.
-    pub fn mark_of(&self, number: u32) -> Option<Mark> {
-        self.campaigns.get(&number).and_then(|tracked| tracked.view.mark)
-    }
-
-    /// That is this one now. Returns whether there is such a campaign.
-    pub fn set_mark(&mut self, number: u32, mark: Option<Mark>) -> bool {
-        self.campaigns.get_mut(&number).map(|tracked| tracked.view.mark = mark).is_some()
+    /// A campaign has this mark now.
+    pub fn set_mark(&mut self, number: u32, mark: Option<Mark>) {
+        if let Some(tracked) = self.campaigns.get_mut(&number) {
+            tracked.view.mark = mark;
+        }
     }
 
     /// Looks at a payment of an account, behind newer ones.
@@ -200,7 +213,6 @@ impl Control {
         let Paid { lease, opened, campaign, amount } = *paid;
         let mark = Mark { lease, opened };
         search.newest.get_or_insert(mark);
-        search.looked_at += 1;
         for number in search.marks.remove(&mark).into_iter().flatten() {
             search.end(self.shard_of(number), |of| *of == number);
         }
@@ -220,9 +232,10 @@ impl Control {
             (Some(number), Some(tracked)) if search.campaigns.contains(&number) => {
                 if search.left[&shard].contains(&number) {
                     let day = zone::day_at(&tracked.zone, opened).number;
-                    let of_day = search.lost.entry(number).or_default().entry(day).or_default();
+                    let lost = search.lost.entry(number).or_default();
+                    let of_day = lost.days.entry(day).or_default();
                     of_day.0 = of_day.0.saturating_add(amount.0);
-                    search.leases += 1;
+                    lost.leases += 1;
                 }
             }
             _ => {

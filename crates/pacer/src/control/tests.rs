@@ -675,7 +675,10 @@ fn what_was_paid_is_looked_at_up_to_a_lease_that_the_log_has_settled() {
     control.had_opened(ShardIndex(0), two_processes());
     control.recover(&LeaseView { life: Life::of(at(208), 10_000), ..lease(19, 10) }, at(300));
     control.recovered();
-    assert!(control.is_uncounted(7) && control.is_uncounted(9) && !control.is_uncounted(8));
+    control.learn(CampaignView { number: 10, id: "new".into(), ..view(10) });
+    let elsewhere = Plan { account: "campaign:caps".into(), ..view(10).plan };
+    control.learn(CampaignView { number: 11, id: "caps".into(), plan: elsewhere, ..view(10) });
+    assert!([7, 9, 10].iter().all(|number| control.is_uncounted(*number)) && !control.is_uncounted(11));
     let (account, search) = control.next_uncounted().expect("there is one");
     assert_eq!((&*account, control.uncounted()), ("campaign:shoes", 1));
     let paid = |counter, opened, campaign| Paid {
@@ -700,17 +703,22 @@ fn what_was_paid_is_looked_at_up_to_a_lease_that_the_log_has_settled() {
     assert_eq!(control.over(at(1_000_000)), [], "it is not forgotten before");
     let found = look(&control, search.clone(), &all);
     assert!(found.is_over());
-    assert_eq!((found.found(), found.of_nobody()), ((3, BudgetMicros(48)), BudgetMicros(47)));
+    assert_eq!((found.found(7), found.found(9)), ((1, BudgetMicros(22)), (2, BudgetMicros(26))));
+    assert_eq!(found.of_nobody(), BudgetMicros(47));
     let newest = Mark { lease: lost[0].lease, opened: lost[0].opened };
     let today = (NOW.0 / 86_400_000) as i32;
     let day = |paid| vec![PaidOnDay { day: today, paid: BudgetMicros(paid) }];
     let regained = |campaign, days| Regained { campaign, mark: newest, days };
-    assert_eq!(found.regained(), [regained(7, day(22)), regained(9, day(26)), regained(8, vec![])]);
+    let all_of_it = [regained(7, day(22)), regained(9, day(26)), regained(8, vec![])];
+    assert_eq!(found.regained(), all_of_it.map(|regained| (regained, None)));
     // What is behind a mark counts already.
-    assert!(control.set_mark(9, Some(Mark { lease: lost[1].lease, opened: lost[1].opened })));
+    let mark = Some(Mark { lease: lost[1].lease, opened: lost[1].opened });
+    control.set_mark(9, mark);
+    assert_eq!(control.next_uncounted(), None, "once in a pass");
     let (_, search) = control.next_uncounted().expect("it comes again");
+    control.set_mark(9, None);
     let found = look(&control, search, &all);
-    assert_eq!(found.regained()[1], regained(9, day(21)));
+    assert_eq!(found.regained()[1], (regained(9, day(21)), mark), "with the mark that the search had");
     control.counted(&account);
     assert_eq!((control.uncounted(), control.is_uncounted(7)), (0, false));
     assert_eq!(control.over(at(1_000_000)), [open.lease]);
@@ -729,16 +737,42 @@ fn holds_of_before_are_of_the_only_campaign_of_their_account_and_long_searches_a
         amount: BudgetMicros(1),
     };
     control.look_at(&paid(30), &mut search);
-    assert_eq!(search.found(), (1, BudgetMicros(1)));
+    assert_eq!(search.found(7), (1, BudgetMicros(1)));
     control.set_mark(7, Some(Mark { lease: paid(40).lease, opened: at(500) }));
+    assert_eq!(control.next_uncounted(), None);
     let (_, mut search) = control.next_uncounted().expect("it comes again");
     control.look_at(&paid(40), &mut search);
     assert!(search.is_over() && search.regained().is_empty(), "the mark");
     control.set_mark(7, None);
+    assert_eq!(control.next_uncounted(), None);
     let (_, mut search) = control.next_uncounted().expect("it comes again");
-    (0..300).for_each(|_| control.look_at(&Paid { lease: LeaseId::new(ShardIndex(3), 1), ..paid(1) }, &mut search));
-    assert!(!search.is_over());
+    control.look_at(&Paid { lease: LeaseId::new(ShardIndex(3), 1), ..paid(1) }, &mut search);
+    assert!(!search.is_over() && search.regained().is_empty());
+    search.read(300);
     assert_eq!(search.regained().len(), 1, "the next search need not go so far");
+}
+
+#[test]
+fn accounts_that_money_is_wanted_for_are_looked_at_first_and_one_that_cannot_be_read_stops_no_other() {
+    let mut control = control(10_000);
+    for (number, account) in [(8, "campaign:caps"), (9, "campaign:ties")] {
+        let plan = Plan { account: account.into(), ..view(10).plan };
+        control.learn(CampaignView { number, id: account.into(), plan, ..view(10) });
+    }
+    control.had_opened(ShardIndex(0), two_processes());
+    control.recovered();
+    control.not_counted(0, 9, at(20));
+    let next = |control: &mut Control| {
+        control.not_counted(0, 9, at(20));
+        control.next_uncounted().map(|(account, _)| account.to_string())
+    };
+    let order = ["campaign:ties", "campaign:caps", "campaign:shoes"].map(|account| Some(account.to_owned()));
+    for _ in 0..2 {
+        assert_eq!([next(&mut control), next(&mut control), next(&mut control)], order);
+        assert_eq!(next(&mut control), None);
+    }
+    control.counted("campaign:ties");
+    assert_eq!(next(&mut control), order[1]);
 }
 
 #[test]

@@ -8,31 +8,40 @@ use crate::control::Search;
 use crate::machine::{Command, Outcome};
 use crate::units::BudgetMicros;
 
+/// Why something was paid that is not known.
+const WHY: &str = "the log of campaigns has lost its end, or is of an older backup than the ledger";
+
 impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// Looks at each account of the campaigns that there were at the start, what the ledger has paid out of it for
     /// leases that are not known here, and counts that. Returns whether all was done; what was not is asked again in
     /// the next call. It may go on beside all else.
     pub async fn count_paid(&self) -> bool {
-        let (accounts, mut failed) = (self.control.borrow().uncounted(), false);
-        for _ in 0..accounts {
-            let Some((account, search)) = self.control.borrow_mut().next_uncounted() else { break };
+        let mut is_unread = false;
+        while let Some((account, search)) = self.next_uncounted() {
             match self.count_paid_of(&account, search).await {
-                Ok(()) => self.control.borrow_mut().counted(&account),
+                Ok(true) => self.control.borrow_mut().counted(&account),
+                Ok(false) => {}
                 Err(why) => {
-                    failed = true;
+                    is_unread = true;
                     let what = format!("it is not known what was paid out of {account}, so no money of it is leased");
                     self.tell(&what, &why);
                 }
             }
         }
-        self.is_unread.set(failed);
+        self.is_unread.set(is_unread);
         self.control.borrow().uncounted() == 0
     }
 
-    async fn count_paid_of(&self, account: &str, mut search: Search) -> Result<(), String> {
+    fn next_uncounted(&self) -> Option<(Box<str>, Search)> {
+        self.control.borrow_mut().next_uncounted()
+    }
+
+    /// Returns whether all of it counts. It does not if an answer was lost before, and more was paid meanwhile.
+    async fn count_paid_of(&self, account: &str, mut search: Search) -> Result<bool, String> {
         let mut before = None;
         while !search.is_over() && !is_planted(Bug::LostLeasesUncounted) {
             let page = self.treasury.paid_of(account, before).await?;
+            search.read(page.rows);
             for paid in &page.paid {
                 if !search.is_over() {
                     self.control.borrow().look_at(paid, &mut search);
@@ -43,40 +52,41 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 break;
             }
         }
-        for regained in search.regained() {
-            self.control.borrow_mut().regained(regained.campaign);
-            let shard = self.shard_of(regained.campaign);
+        let mut is_counted = true;
+        for (regained, behind) in search.regained() {
             let (number, mark) = (regained.campaign, regained.mark);
-            let behind = self.control.borrow().mark_of(number);
-            let Outcome::Mark(now) = self.shards.ask(shard, Command::Regain { regained, behind }).await? else {
-                unreachable!("of marks")
+            self.control.borrow_mut().regained(number);
+            let command = Command::Regain { regained, behind };
+            let now = match self.shards.ask(self.shard_of(number), command).await? {
+                Outcome::Mark(now) => now,
+                other => return Err(format!("it cannot be counted: {other:?}")),
             };
-            // An answer was lost before: what was found counts already, and more was paid meanwhile.
-            if self.control.borrow_mut().set_mark(number, now) && now != Some(mark) {
-                return Err("it was counted meanwhile, and is looked at again".to_owned());
-            }
+            // By this request, or by one before whose answer was lost.
+            self.tell_lost(account, number, &search);
+            self.control.borrow_mut().set_mark(number, now);
+            is_counted &= now.is_none_or(|now| now == mark);
         }
-        self.tell_lost(account, &search);
-        self.regained.set(self.regained.get() + search.found().0);
-        Ok(())
+        if search.of_nobody() > BudgetMicros::ZERO {
+            let what = format!(
+                "the ledger has paid {} out of {account} for leases of campaigns that are not here, or of which it is \
+                 not known whose they are: it counts for none",
+                search.of_nobody()
+            );
+            self.tell(&what, WHY);
+        }
+        Ok(is_counted)
     }
 
-    fn tell_lost(&self, account: &str, search: &Search) {
-        let why = "the log of campaigns has lost its end, or is of an older backup than the ledger";
-        let ((leases, paid), of_nobody) = (search.found(), search.of_nobody());
+    fn tell_lost(&self, account: &str, number: u32, search: &Search) {
+        let (leases, paid) = search.found(number);
         if leases > 0 {
+            self.regained.set(self.regained.get() + leases);
             let what = format!(
                 "the ledger has paid {paid} out of {account} for {leases} leases that are not known here: it counts \
-                 against the budgets of their campaigns"
+                 against the budget of campaign {}",
+                self.control.borrow().id_of(number)
             );
-            self.tell(&what, why);
-        }
-        if of_nobody > BudgetMicros::ZERO {
-            let what = format!(
-                "the ledger has paid {of_nobody} out of {account} for leases of campaigns that are not here, or of \
-                 which it is not known whose they are: it counts for none"
-            );
-            self.tell(&what, why);
+            self.tell(&what, WHY);
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum LedgerSeen {
 pub struct PaidPage {
     /// Newest first.
     pub paid: Vec<Paid>,
+    /// How many rows of the history were read for it.
+    pub rows: usize,
     /// Where the history goes on; `None` at its end.
     pub next: Option<Box<str>>,
 }

@@ -1,5 +1,7 @@
 //! The ledger of this server.
 
+use std::cell::Cell;
+
 use tidegate_ledger::message::{HoldRequest, Reply, Request, TimeSpan};
 use tidegate_ledger::router::Router;
 use tidegate_machines::IdSpace;
@@ -21,12 +23,21 @@ const PAGE: u32 = 1_000;
 const FIRST_ROWS: u32 = 16;
 
 /// The ledger of this server.
-pub struct Here(pub EdgeHandle<Router>);
+pub struct Here {
+    router: EdgeHandle<Router>,
+    /// Rows of a history that are asked for next.
+    rows: Cell<u32>,
+}
 
 impl Here {
+    /// As it is reached.
+    pub fn new(router: EdgeHandle<Router>) -> Here {
+        Here { router, rows: Cell::new(PAGE) }
+    }
+
     async fn ask(&self, request: Request) -> Result<Vec<Decided>, String> {
         let space = IdSpace::new(ID_SPACE).expect("a plain name");
-        match self.0.ask(request.in_space(&space).into()).await {
+        match self.router.ask(request.in_space(&space).into()).await {
             Ok(Reply::Outcomes(outcomes)) => Ok(outcomes.into_iter().map(decided).collect()),
             Ok(Reply::Unavailable(why)) => Err(format!("{why:?}")),
             Ok(other) => unreachable!("holds have outcomes: {other:?}"),
@@ -37,9 +48,9 @@ impl Here {
 
 impl Here {
     /// Posts among some rows of an account's history.
-    async fn rows(&self, account: &str, before: Option<Box<str>>, limit: u32) -> Result<PostPage, String> {
+    async fn read(&self, account: &str, before: Option<Box<str>>, limit: u32) -> Result<PostPage, String> {
         let request = Request::ReadHistory { id: account.into(), before, limit, times: TimeSpan::ALL };
-        let (rows, next) = match self.0.ask(request.into()).await {
+        let (rows, next) = match self.router.ask(request.into()).await {
             Ok(Reply::History { rows, next, .. }) => (rows, next),
             Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(PostPage::default()),
             Ok(other) => return Err(format!("{other:?}")),
@@ -47,9 +58,9 @@ impl Here {
         };
         let is_post =
             |row: &HistoryRow| row.kind == RowKind::Post && *row.debit == *account && *row.id_space == *ID_SPACE;
-        let posts = rows.into_iter().filter(is_post);
+        let (read, posts) = (rows.len(), rows.into_iter().filter(is_post));
         let posts = posts.map(|row| Post { id: row.id, code: row.code, amount: row.amount });
-        Ok(PostPage { posts: posts.collect(), next })
+        Ok(PostPage { posts: posts.collect(), rows: read, next })
     }
 }
 
@@ -82,7 +93,7 @@ impl Ledger for Here {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let request = Request::ListHolds { account: account.into(), after, limit: PAGE };
-            let (holds, next) = match self.0.ask(request.into()).await {
+            let (holds, next) = match self.router.ask(request.into()).await {
                 Ok(Reply::Holds { holds, next }) => (holds, next),
                 Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(Vec::new()),
                 Ok(other) => return Err(format!("{other:?}")),
@@ -101,17 +112,22 @@ impl Ledger for Here {
     }
 
     async fn posts(&self, account: &str, before: Option<Box<str>>) -> Result<PostPage, String> {
-        let limit = if before.is_none() { FIRST_ROWS } else { PAGE };
-        match self.rows(account, before.clone(), limit).await {
-            // A row that cannot be read refuses its whole page: it need not be one of those that are wanted.
-            Err(_) => self.rows(account, before, 1).await,
-            page => page,
+        loop {
+            let limit = if before.is_none() { self.rows.get().min(FIRST_ROWS) } else { self.rows.get() };
+            match self.read(account, before.clone(), limit).await {
+                // A row that cannot be read refuses its whole page: it need not be one of those that are wanted.
+                Err(_) if limit > 1 => self.rows.set((limit / 4).max(1)),
+                page => {
+                    self.rows.set((2 * self.rows.get()).min(PAGE));
+                    return page;
+                }
+            }
         }
     }
 
     async fn posted(&self, id: &str) -> Result<Option<u64>, String> {
         let space = IdSpace::new(ID_SPACE).expect("a plain name");
-        match self.0.ask(Request::ReadHold { id: id.into() }.in_space(&space).into()).await {
+        match self.router.ask(Request::ReadHold { id: id.into() }.in_space(&space).into()).await {
             Ok(Reply::Hold { hold, .. }) => match hold.state {
                 HoldState::Posted { amount } => Ok(Some(amount)),
                 _ => Ok(None),

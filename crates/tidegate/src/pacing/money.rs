@@ -56,6 +56,8 @@ pub struct OpenHold {
 pub struct PostPage {
     /// They.
     pub posts: Vec<Post>,
+    /// How many rows of the history were read for them.
+    pub rows: usize,
     /// `None` at their end.
     pub next: Option<Box<str>>,
 }
@@ -110,13 +112,13 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
     }
 
     async fn paid_of(&self, account: &str, before: Option<Box<str>>) -> Result<PaidPage, String> {
-        let PostPage { posts, next } = self.ledger.posts(account, before).await?;
+        let PostPage { posts, rows, next } = self.ledger.posts(account, before).await?;
         let of_lease = |Post { id, code, amount }| {
             let (opened, node, lease) = lease_of(&id)?;
             let (campaign, amount) = (u32::checked_sub(code, 1), BudgetMicros(amount));
             (node == self.node).then_some(Paid { lease, opened, campaign, amount })
         };
-        Ok(PaidPage { paid: posts.into_iter().filter_map(of_lease).collect(), next })
+        Ok(PaidPage { paid: posts.into_iter().filter_map(of_lease).collect(), rows, next })
     }
 
     async fn look(&self) -> LedgerSeen {

@@ -597,6 +597,9 @@ fn what_was_paid_for_leases_of_a_lost_log_counts_against_the_budget() {
     let mut http = connect(&server);
     fund(&mut http, "shoes", FUNDS);
     let number = put(&mut http, "shoes", &json!({"budget_micros": 10_000}));
+    // Whose a lease was stands in its hold: another campaign has the same account.
+    fund(&mut http, "hats", FUNDS);
+    put(&mut http, "hats", &json!({"account": "campaign:shoes"}));
     let open = bid(&mut http, number);
     server.kill();
     // One lease is open in what is kept, and others come behind it.
@@ -610,7 +613,7 @@ fn what_was_paid_for_leases_of_a_lost_log_counts_against_the_budget() {
     server.kill();
     kept.put_back();
     let server = Server::start(&settings);
-    server.says("leases that are not known here: it counts against the budgets");
+    server.says("leases that are not known here: it counts against the budget of campaign shoes");
     server.says("the greater of the two counts");
     let mut http = connect(&server);
     wait_for("all of it counts", || (campaign(&mut http, "shoes")["spent_micros"] == 1_600).then_some(()));
@@ -619,6 +622,7 @@ fn what_was_paid_for_leases_of_a_lost_log_counts_against_the_budget() {
         wait_for("it is counted", || (metric(&server, &name) == 1).then_some(()));
     }
     assert_eq!(ok(http.get("/healthz")), json!({"status": "ok"}));
+    assert_eq!(campaign(&mut http, "hats")["spent_micros"], 0);
     assert_eq!(win(&mut http, &later, 900), "late", "it was paid");
     server.kill();
     let server = Server::start(&settings);
