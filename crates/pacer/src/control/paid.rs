@@ -170,8 +170,8 @@ impl Control {
     pub fn next_uncounted(&mut self) -> Option<(Box<str>, Search)> {
         let Uncounted { accounts, asked, tried, .. } = &mut self.uncounted;
         asked.retain(|account| accounts.contains_key(account));
-        let is_new = |account: &&Box<str>| !tried.contains(*account);
-        let Some(account) = asked.iter().find(is_new).or_else(|| accounts.keys().find(is_new)).cloned() else {
+        let mut in_order = asked.iter().chain(accounts.keys());
+        let Some(account) = in_order.find(|account| !tried.contains(*account)).cloned() else {
             tried.clear();
             return None;
         };
