@@ -6,9 +6,10 @@
 //!   ledger ◀─hold, settle──────── └─────────┘
 //! ```
 //!
-//! Two tasks of one thread: [`Keeper::round`] tells bidders what has changed, and waits for no disk of the ledger;
-//! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. What fails is asked again:
-//! each step is done once, however often it is asked for.
+//! Tasks of one thread: [`Keeper::round`] tells bidders what has changed, and waits for no disk of the ledger;
+//! [`Keeper::move_money`] opens, holds, retires, closes and settles leases, and may wait. [`Keeper::count_paid`] looks
+//! behind a start what the ledger has paid for leases that are not known. What fails is asked again: each step is done
+//! once, however often it is asked for.
 
 mod counting;
 mod settling;

@@ -6,6 +6,7 @@
 //!   Win, Lose ──▶ once for each bid: its price is spent or not, and what it reserved is exposed no more
 //!   Retire ──▶ nothing more is bid: the rest is exposed no more; Known: no bid is left that may win
 //!   Close ──▶ no win counts any more ──▶ (the ledger gets what was spent) ──▶ Settle: the lease is forgotten
+//!   Regain, Correct ──▶ what the ledger has paid and no record says is spent, too
 //! ```
 //!
 //! Promise: `spent + exposed ≤ budget` whenever money is leased, for the budget that is in force then, in all and for

@@ -77,8 +77,8 @@ pub trait Treasury {
     /// leases that cannot be told apart from those of this one.
     fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
 
-    /// What the ledger has paid out of an account for leases of this pacer, before where an earlier page has ended; for
-    /// sure: nothing, as above.
+    /// What the ledger has paid out of an account for leases of this pacer, before where an earlier page has ended:
+    /// nothing, where another pacer may have leases that cannot be told apart from those of this one.
     fn paid_of(&self, account: &str, before: Option<Box<str>>) -> impl Future<Output = Result<PaidPage, String>>;
 
     /// How the ledger is.
