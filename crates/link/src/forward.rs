@@ -161,7 +161,7 @@ impl<T: Target> Forward<T> {
     /// Says that the link fails, and shows it.
     fn tell_failure(&mut self, why: &str) {
         self.set_up(false);
-        if self.told.fails(Instant::now()) {
+        if self.told.fails(why, Instant::now()) {
             let LinkSettings { from, .. } = self.target.settings();
             let (link, queue) = (&*self.target.settings().consumer(), &**from);
             tracing::warn!(link, queue, why, "the link does not work; it is tried again, and messages wait");
@@ -171,7 +171,7 @@ impl<T: Target> Forward<T> {
     /// Says that messages fail one after the other, and shows it.
     fn tell_failing(&mut self, why: &str) {
         self.set_up(false);
-        if self.told.fails(Instant::now()) {
+        if self.told.fails(why, Instant::now()) {
             let LinkSettings { from, .. } = self.target.settings();
             let (link, queue) = (&*self.target.settings().consumer(), &**from);
             tracing::warn!(

@@ -606,15 +606,17 @@ fn a_link_over_tls_to_an_smsc_that_is_silent_says_what_may_be_wrong() {
     assert!(server.terminate().status.success());
 }
 
-/// A batch that is more than the other queue has room for fills that room.
+/// A batch that is more than the other queue has room for fills that room. Why the link fails is told soon, although it
+/// failed for another reason just before.
 #[test]
 fn the_room_that_there_is_is_used() {
     let folder = folder();
     let there = free_address();
-    let queue = "[[queue]]\nname = \"jobs\"\nmessages_max = 7\n";
-    let b = Server::start(&settings(folder.path(), "b", there, queue.to_owned()));
     let a = Server::start(&settings(folder.path(), "a", free_address(), linked(1, there)));
     send_all(&mut connect(&a));
+    a.says("the link does not work");
+    let queue = "[[queue]]\nname = \"jobs\"\nmessages_max = 7\n";
+    let b = Server::start(&settings(folder.path(), "b", there, queue.to_owned()));
     until_waiting(&mut connect(&b), &[("jobs", 7)]);
     a.says("queue_full");
     assert!(a.terminate().status.success() && b.terminate().status.success());
