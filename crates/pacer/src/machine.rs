@@ -142,16 +142,19 @@ impl Campaigns {
         let already = leased.entry(wanted.campaign).or_default();
         // However much of it returns, what is held adds up.
         let room = BudgetMicros::MAX.left_behind(campaign.exposed + campaign.unreleased);
-        let in_all = left(campaign).left_behind(wanted.unsettled).min(room).left_behind(*already);
-        let on_day = campaign.day_left(wanted.day).map_or(in_all, |left| left.left_behind(*already));
-        let amount = wanted.amount.min(in_all).min(on_day);
+        // Of closed leases the ledger may have paid more than the wins that are known, on whatever day.
+        let beside = wanted.unsettled + *already;
+        let in_all = left(campaign).min(room).left_behind(beside);
+        let on_day = campaign.day_left(wanted.day);
+        let amount = on_day.map_or(in_all, |left| left.left_behind(beside).min(in_all)).min(wanted.amount);
         if amount == BudgetMicros::ZERO || amount < wanted.least {
-            return Err(if on_day < in_all {
-                NoLease::DayUsed
-            } else if in_all < campaign.budget_left().left_behind(*already) {
-                NoLease::Unreleased
-            } else {
+            let is_enough = |left: BudgetMicros| left > BudgetMicros::ZERO && left >= wanted.least;
+            return Err(if !is_enough(campaign.budget_left().left_behind(*already)) {
                 NoLease::BudgetUsed
+            } else if on_day.is_some_and(|left| !is_enough(left.left_behind(*already))) {
+                NoLease::DayUsed
+            } else {
+                NoLease::Unreleased
             });
         }
         *already += amount;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use tidegate_machines::queue::limits::{BATCH_MESSAGES_MAX, PURGED_PER_RECORD};
 use tidegate_machines::queue::{
     Command, Delivery, Lease, Message, MessageKey, MessageView, Outcome, QueueView, Readiness, Refusal, Rejection,
     Settings, Standing, StandingSettings, When,
@@ -319,6 +320,17 @@ impl Call {
             Call::Hand { messages, .. } => messages.len(),
             Call::Route { messages, .. } => messages.len(),
             _ => 0,
+        }
+    }
+
+    /// What is done of it before others have their turn, in messages.
+    pub fn work(&self) -> usize {
+        match self {
+            Call::Purge { .. } => PURGED_PER_RECORD,
+            Call::Redrive { max, .. } => {
+                max.map_or(BATCH_MESSAGES_MAX, |max| BATCH_MESSAGES_MAX.min(max as usize)).max(1)
+            }
+            _ => self.items().max(1),
         }
     }
 

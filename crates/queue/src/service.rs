@@ -12,6 +12,8 @@
 //! Why receiving is a note and no call: calls are decided in the order in which they came, and a receiver that waits
 //! would hold up those behind it.
 
+mod change;
+mod execute;
 mod hand_out;
 mod host_time;
 mod look;
@@ -27,15 +29,13 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use tidegate_journal::{JournalError, LogId, LogReader, LogStore, NoRoom, RecordClass};
-use tidegate_machines::queue::limits::{BATCH_MESSAGES_MAX, PURGED_PER_RECORD};
-use tidegate_machines::queue::{
-    Bounds, Command, Event, Message, MessageKey, Outcome, Queues, Refusal, Settings, Verdict,
-};
-use tidegate_machines::{Decision, Machine, TimeMs};
+use tidegate_journal::{JournalError, LogId, LogReader, LogStore, RecordClass};
+use tidegate_machines::queue::{Bounds, Command, Message, MessageKey, Refusal, Settings};
+use tidegate_machines::{Machine, TimeMs};
 use tidegate_runtime::damage::Damages;
-use tidegate_shard::{Caller, JobId, Jobs, Pause, Room, Served, Service, TurnOf, Unavailable, Unsolicited};
+use tidegate_shard::{Caller, JobId, Jobs, Served, Service, TurnOf, Unavailable, Unsolicited};
 
+use self::execute::Executed;
 use self::reads::{Ahead, Handover, Reading};
 pub use self::reads::{Fetched, Job};
 use crate::behind::Behind;
@@ -52,7 +52,7 @@ use crate::refused::{Bound, Refused};
 use crate::routing::Routing;
 use crate::seldom::Seldom;
 use crate::waiters::Waiters;
-use crate::window::{DeliveryWindow, Windows};
+use crate::window::Windows;
 
 /// What a shard is told.
 #[derive(Clone, Copy, Debug)]
@@ -89,16 +89,6 @@ pub struct Progress {
     reads: Option<(JobId, Vec<Found>)>,
     /// Of a list: where it goes on, and how many messages were looked at for it.
     list: Option<(Option<MessageKey>, usize)>,
-}
-
-/// What came of a command.
-enum Executed {
-    /// It is decided, and noted if there was something to note.
-    Done(Outcome),
-    /// There is no room in this group.
-    NoRoom,
-    /// There is no room on the disk.
-    DiskFull,
 }
 
 /// Serves the queues of one shard. `T` is what their owner knows a request by.
@@ -248,193 +238,9 @@ impl<T: RequestTicket> QueueService<T> {
         }
     }
 
-    fn execute<L: LogStore>(
-        &mut self,
-        turn: &mut QueueTurn<'_, T, L>,
-        class: RecordClass,
-        command: &Command<'_>,
-    ) -> Executed {
-        let bounds = Bounds { ahead_ms: self.ahead_ms(turn), ..self.options.bounds };
-        let (event, outcome) = match turn.state().decide(command, bounds, turn.now()) {
-            Decision::Answer(outcome) => return Executed::Done(outcome),
-            Decision::Append { event, outcome } => (event, outcome),
-        };
-        if turn.room_for(class, 1) == Room::DiskFull {
-            return Executed::DiskFull;
-        }
-        match turn.append_of(class, &event) {
-            Ok(_) => {
-                self.follow(&event, command, &outcome, bounds);
-                Executed::Done(outcome)
-            }
-            Err(NoRoom::Here) => Executed::NoRoom,
-            Err(NoRoom::Ever) => Executed::Done(Outcome::Refused(Refusal::BatchTooLarge)),
-        }
-    }
-
     /// What routes do with queues: changes that would break it are refused.
     pub fn keep_for_routes(&mut self, routing: Arc<Routing>) {
         self.routing = routing;
-    }
-
-    /// Why a call would break a route.
-    fn refusal_for_routes(&self, queues: &Queues, call: &Call) -> Option<Refusal> {
-        match call {
-            Call::DeleteQueue { name } => {
-                let route = self.routing.user_of(name).filter(|_| queues.settings(name).is_some())?;
-                Some(Refusal::QueueOfRoute(route.into()))
-            }
-            Call::SetQueue { name, settings } => {
-                let dead_letter_of = |queue: &str| match *queue == **name {
-                    true => settings.dead_letter.as_deref(),
-                    false => queues.settings(queue)?.dead_letter.as_deref(),
-                };
-                self.routing.goes_round(name, dead_letter_of).then(|| Refusal::GoesRound(name.clone()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Counts a refusal, if a bound was met, and says it in the log.
-    fn note_refused(&mut self, refusal: &Refusal, of: (&str, Option<&str>), now: TimeMs) {
-        if let Some(bound) = Bound::of(refusal) {
-            self.refused.note(bound, of, now);
-        }
-    }
-
-    /// Keeps the bodies of what was just sent, lets go of those that are done with, and notes where those who wait may
-    /// find something.
-    fn follow(&mut self, event: &Event<'_>, command: &Command<'_>, outcome: &Outcome, bounds: Bounds) {
-        match (event, command) {
-            (Event::Rejected { messages, .. }, _) if messages.iter().any(|(_, verdict)| *verdict == Verdict::Dead) => {
-                self.news.note_all();
-            }
-            (_, Command::Send { queue, .. } | Command::Acknowledge { queue, .. } | Command::Reject { queue, .. })
-            | (_, Command::Hand { queue, .. })
-            | (_, Command::Purge { queue, .. } | Command::Redrive { to: queue, .. })
-            | (_, Command::SetQueue { name: queue, .. } | Command::DeleteQueue { name: queue }) => {
-                self.news.note(queue);
-            }
-            (_, Command::Fire { due, .. }) => self.news.note(&due.queue),
-            (_, Command::Route { from, to, .. }) => {
-                self.news.note(from);
-                self.news.note(to);
-            }
-            (_, Command::PassTime | Command::Cancel { .. } | Command::Reschedule { .. }) => self.news.note_all(),
-            _ => {}
-        }
-        match (event, command, outcome) {
-            (Event::Sent { messages: sent, .. }, Command::Send { messages, .. }, Outcome::Sent(receipts)) => {
-                let taken = messages.iter().zip(receipts).filter(|(_, receipt)| !receipt.is_duplicate);
-                for ((message, receipt), sent) in taken.zip(sent) {
-                    let is_due = message.visible_at.is_none_or(|when| bounds.time_of(when, event.at()) <= event.at());
-                    match sent.via {
-                        _ if !is_due => {}
-                        None => self.bodies.keep(receipt.key.number(), message),
-                        // The record has this queue, too.
-                        Some(_) => self.bodies.keep(receipt.key.number(), &Arc::new(sent.to_message())),
-                    }
-                }
-            }
-            (Event::Acknowledged { messages, .. }, ..) => {
-                messages.iter().for_each(|touched| self.bodies.remove(touched.number));
-            }
-            (Event::Routed { messages: routed, .. }, Command::Route { messages, .. }, _) => {
-                let routed: BTreeSet<u64> = routed.iter().map(|touched| touched.number).collect();
-                let kept = messages.iter().filter(|(lease, _)| routed.contains(&lease.key.number()));
-                kept.for_each(|(lease, message)| self.bodies.keep(lease.key.number(), message));
-            }
-            (Event::Handed { messages, .. }, ..) => {
-                messages.iter().for_each(|(touched, _)| self.bodies.remove(touched.number));
-            }
-            (Event::Purged { numbers, .. }, ..) => numbers.iter().for_each(|number| self.bodies.remove(*number)),
-            (Event::Cancelled { message, .. }, ..) => self.bodies.remove(message.number),
-            (_, Command::DeleteQueue { name }, _) => {
-                self.windows.forget(name);
-                self.ahead.remove(*name);
-            }
-            _ => {}
-        }
-    }
-
-    /// Serves a call that may change something.
-    fn change<L: LogStore>(
-        &mut self,
-        turn: &mut QueueTurn<'_, T, L>,
-        call: &Call,
-        progress: &mut Progress,
-    ) -> Served<Answer> {
-        if let Some(refusal) = unreadable_text(call).or_else(|| self.refusal_for_routes(turn.state(), call)) {
-            return Served::Done(Answer::refused(refusal));
-        }
-        let up_to = *progress.up_to.get_or_insert_with(|| turn.state().newest_number());
-        let left = match call {
-            Call::Redrive { max, .. } => max.unwrap_or(u64::MAX) - progress.done,
-            _ => 0,
-        };
-        let owned;
-        let command = match call {
-            Call::SetQueue { name, settings } => {
-                owned = with_owner(turn.state(), name, settings);
-                Command::SetQueue { name, settings: &owned }
-            }
-            _ => call.command(up_to, left).expect("reads are served elsewhere"),
-        };
-        let class = class_of(call);
-        let (count, more) = match self.execute(turn, class, &command) {
-            Executed::NoRoom => return Served::Paused(Pause::Room),
-            Executed::DiskFull => return Served::TurnedAway(Unavailable::DiskFull),
-            Executed::Done(Outcome::Some { count, more }) => (count, more),
-            Executed::Done(outcome) => {
-                match (&outcome, &command) {
-                    (Outcome::Done, Command::SetQueue { name, settings }) => self.tell_declared(name, settings),
-                    (Outcome::Done, Command::DeleteQueue { name }) => self.tell_deleted(name),
-                    (Outcome::Refused(refusal), Command::SetQueue { name, settings }) => {
-                        self.note_refused(refusal, (name, settings.owner.as_deref()), turn.now());
-                    }
-                    (Outcome::Refused(refusal), _) => {
-                        // What has no room is the queue to which messages were to go.
-                        let queue = match call {
-                            Call::Route { to, .. } | Call::Redrive { to, .. } => to,
-                            _ => call.queue().unwrap_or_default(),
-                        };
-                        let owner = turn.state().settings(queue).and_then(|settings| settings.owner.as_deref());
-                        self.note_refused(refusal, (queue, owner), turn.now());
-                    }
-                    _ => {}
-                }
-                return Served::Done(Answer::Outcome(outcome));
-            }
-        };
-        progress.done += count;
-        match more && count > 0 && left != count {
-            true => Served::Paused(Pause::Step),
-            false => Served::Done(Answer::Outcome(Outcome::Some { count: progress.done, more })),
-        }
-    }
-}
-
-/// The settings that a queue gets: whoever gives it others does not become its owner.
-fn with_owner(queues: &Queues, name: &str, settings: &Settings) -> Settings {
-    let owner = match queues.settings(name) {
-        Some(before) => before.owner.clone(),
-        None => settings.owner.clone(),
-    };
-    Settings { owner, ..settings.clone() }
-}
-
-/// Why a text of a call says nothing: its form is none of the machine's business.
-fn unreadable_text(call: &Call) -> Option<Refusal> {
-    let Call::SetQueue { settings, .. } = call else { return None };
-    let error = DeliveryWindow::parse(settings.delivery_window.as_deref()?).err()?;
-    Some(Refusal::WindowInvalid(error.to_string().into()))
-}
-
-/// How much of a full disk a call may use.
-const fn class_of(call: &Call) -> RecordClass {
-    match call {
-        Call::SetQueue { .. } | Call::Send { .. } | Call::Reschedule { .. } => RecordClass::New,
-        _ => RecordClass::Note,
     }
 }
 
@@ -464,14 +270,7 @@ impl<T: RequestTicket> Service for QueueService<T> {
     }
 
     fn work(call: &Call) -> usize {
-        match call {
-            // What is done of them before others have their turn.
-            Call::Purge { .. } => PURGED_PER_RECORD,
-            Call::Redrive { max, .. } => {
-                max.map_or(BATCH_MESSAGES_MAX, |max| BATCH_MESSAGES_MAX.min(max as usize)).max(1)
-            }
-            _ => call.items().max(1),
-        }
+        call.work()
     }
 
     fn observe_wall(&mut self, wall: TimeMs) {

@@ -190,6 +190,20 @@ fn a_day_has_a_cap_of_its_own() {
 }
 
 #[test]
+fn what_the_ledger_may_have_paid_of_closed_leases_counts_for_the_day() {
+    let mut driven = Driven::new();
+    driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(40)), ..plan(100) });
+    let lease = driven.open(1, 30, 5).expect("there is money").id;
+    assert_eq!(driven.win(lease, 0, 10), WinOutcome::Taken);
+    driven.ask(Command::Close { leases: vec![lease] });
+    // 20 of its hold may be paid.
+    assert_eq!(driven.open_beside(20, 1, 70, 5).map(|lease| lease.amount.0), Ok(10));
+    assert_eq!(driven.open_beside(20, 1, 70, 5), Err(NoLease::Unreleased), "it is soon known");
+    assert_eq!(driven.open(1, 70, 5).map(|lease| lease.amount.0), Ok(20), "the ledger has paid no more");
+    assert_eq!(driven.open(1, 70, 5), Err(NoLease::DayUsed));
+}
+
+#[test]
 fn a_clock_that_was_ahead_takes_nothing_from_the_cap_of_today() {
     let mut driven = Driven::new();
     driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(40)), ..plan(1_000) });

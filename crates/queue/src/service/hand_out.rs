@@ -13,8 +13,9 @@ use tidegate_machines::queue::{BodyPlace, Command, Delivery, Message, Offer, Out
 use tidegate_machines::{Decision, Machine, TimeMs};
 use tidegate_shard::Jobs;
 
+use super::execute::Executed;
 use super::host_time::delivery_shown;
-use super::{Executed, Handover, Job, QueueService, QueueTurn, Reading};
+use super::{Handover, Job, QueueService, QueueTurn, Reading};
 use crate::call::{Answer, Receive, Received};
 use crate::consumers::ConsumerRate;
 use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_STEP, READ_AHEAD_BYTES, READ_AHEAD_MESSAGES, WAIT_MS_MAX};

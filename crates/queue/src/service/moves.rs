@@ -8,7 +8,8 @@ use tidegate_machines::queue::Message;
 use tidegate_machines::queue::limits::{BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, MESSAGE_OVERHEAD_BYTES};
 use tidegate_shard::Jobs;
 
-use super::{Executed, Job, QueueService, QueueTurn, Reading};
+use super::execute::Executed;
+use super::{Job, QueueService, QueueTurn, Reading};
 use crate::limits::{LOG_BYTES_PER_LIVE_BYTE, MOVED_AS_NOTE_BYTES, SEGMENTS_MIN};
 use crate::protocol::RequestTicket;
 

@@ -15,7 +15,8 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{Command, DueStanding, Outcome, Queues, Refusal, StandingSettings};
 use tidegate_shard::{Pause, Served, Unavailable};
 
-use super::{Executed, QueueService, QueueTurn};
+use super::execute::Executed;
+use super::{QueueService, QueueTurn};
 use crate::call::Answer;
 use crate::cron::Schedule;
 use crate::limits::{ANSWER_BYTES_MAX, FIRINGS_PER_STEP, PAGE_ROWS_MAX};

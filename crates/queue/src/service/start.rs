@@ -3,7 +3,8 @@
 use tidegate_journal::{LogStore, RecordClass};
 use tidegate_machines::queue::{Command, Outcome, Settings};
 
-use super::{Executed, QueueService, QueueTurn};
+use super::execute::Executed;
+use super::{QueueService, QueueTurn};
 use crate::protocol::RequestTicket;
 
 impl<T: RequestTicket> QueueService<T> {
