@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use rustls::{ClientConnection, StreamOwned};
-use tidegate_client::{Client, ClientError, Hold, Outcome, Timeouts};
+use tidegate_client::{Client, ClientError, Hold, HoldState, Outcome, Page, Timeouts};
 use tidegate_config::Document;
 
 use crate::checks::Row;
@@ -157,5 +157,23 @@ impl Connected {
     /// As [`Client::voids`].
     pub fn voids(&mut self, ids: &[&str]) -> Result<Vec<Outcome>, ClientError> {
         call!(self.voids(ids))
+    }
+
+    /// Reads rows of an account's history, newest first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::history`].
+    pub fn history(&mut self, id: &str, before: &str, limit: u32) -> Result<Page, ClientError> {
+        call!(self.history(id, before, limit))
+    }
+
+    /// Reads a hold.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::read_hold`].
+    pub fn read_hold(&mut self, id: &str) -> Result<HoldState, ClientError> {
+        call!(self.read_hold(id))
     }
 }

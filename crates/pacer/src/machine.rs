@@ -43,7 +43,7 @@ use crate::units::BudgetMicros;
 
 pub use campaign::{CampaignView, LastChange, Spending};
 pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, Refusal, Win, WinOutcome};
-pub use event::{Event, LostBid, Mark, Opened, PaidLease, PaidOnDay, Regained, RetiredLease, What, WonBid};
+pub use event::{Event, LostBid, Mark, MergedDays, Opened, PaidLease, PaidOnDay, Regained, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
 pub use openings::Openings;
 
@@ -161,7 +161,7 @@ impl Campaigns {
         Ok(amount)
     }
 
-    fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed) -> Result<(What, Outcome), Outcome> {
+    fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed, now: TimeMs) -> Result<(What, Outcome), Outcome> {
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
             // URLs that end with these are other ones for clients.
@@ -178,7 +178,7 @@ impl Campaigns {
             let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
             let plan = Box::new(Plan { version: plan.version.max(1), ..plan.clone() });
             let outcome = put(number, plan.version, Change::Made);
-            return Ok((What::Put { number, id: id.into(), plan, by: by.into() }, outcome));
+            return Ok((What::Put { number, id: id.into(), plan, by: by.into(), merged: None }, outcome));
         };
         let (number, campaign) = (*number, &self.campaigns[number]);
         let known = &campaign.plan;
@@ -201,7 +201,8 @@ impl Campaigns {
             return Err(put(number, known.version, Change::Stale));
         }
         let outcome = put(number, version, Change::Changed);
-        Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into() }, outcome))
+        let merged = campaign.merged(&plan, now);
+        Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into(), merged }, outcome))
     }
 
     fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
@@ -297,9 +298,11 @@ impl Campaigns {
     fn follows(&self, what: &What) -> bool {
         let (mut leased, mut noticed) = (BTreeMap::new(), Noticed::default());
         match what {
-            What::Put { number, id, plan, .. } => match self.campaigns.get(number) {
+            What::Put { number, id, plan, merged, .. } => match self.campaigns.get(number) {
                 Some(known) => known.id == *id && !known.is_ended && known.plan.version <= plan.version,
-                None => self.next_number() == Some(*number) && is_id(id) && !self.ids.contains_key(id),
+                None => {
+                    merged.is_none() && self.next_number() == Some(*number) && is_id(id) && !self.ids.contains_key(id)
+                }
             },
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
             What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
@@ -349,10 +352,17 @@ impl Campaigns {
 
     fn fold(&mut self, what: &What, at: TimeMs) {
         match what {
-            What::Put { number, id, plan, by } => {
+            What::Put { number, id, plan, by, merged } => {
                 let is_new = !self.campaigns.contains_key(number);
                 match self.campaigns.get_mut(number) {
-                    Some(campaign) => campaign.plan = (**plan).clone(),
+                    Some(campaign) => {
+                        campaign.plan = (**plan).clone();
+                        if let Some(merged) = merged {
+                            campaign.days.merge(*merged);
+                            let of_it = self.leases.values_mut().filter(|lease| lease.campaign == *number);
+                            of_it.filter(|lease| merged.has(lease.day)).for_each(|lease| lease.day = merged.day);
+                        }
+                    }
                     None => {
                         let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
                         self.owners.add(&campaign.last_change.by);
@@ -469,7 +479,7 @@ impl Machine for Campaigns {
             None => Decision::Answer(outcome),
         };
         match command {
-            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed) {
+            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed, now) {
                 Ok((what, outcome)) => append(what, outcome),
                 Err(outcome) => Decision::Answer(outcome),
             },

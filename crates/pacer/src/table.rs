@@ -84,6 +84,11 @@ impl<K: Copy + Ord + Hash, V> Table<K, V> {
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.values()
     }
+
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.entries.values_mut()
+    }
 }
 
 impl<K: Copy + Ord + Hash, V> FromIterator<(K, V)> for Table<K, V> {

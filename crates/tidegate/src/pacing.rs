@@ -155,11 +155,11 @@ impl<P: Carries<Message>> OpenTreasury<P> for LedgerAt {
                 let shards = site.placement().shards(LEDGER);
                 // The cursors of its histories go to nobody else.
                 let router = pump.client(|me| Router::new(me, shards, CursorKey([0, 0])));
-                LedgerMoney { ledger: AnyLedger::Here(Here::new(router)), node: 0 }
+                LedgerMoney::new(AnyLedger::Here(Here::new(router)), 0)
             }
             LedgerAt::Elsewhere(server) => {
                 let elsewhere = Elsewhere::new(server, Receipts::of(site.data()));
-                LedgerMoney { ledger: AnyLedger::Elsewhere(Box::new(elsewhere)), node: node_of(site) }
+                LedgerMoney::new(AnyLedger::Elsewhere(Box::new(elsewhere)), node_of(site))
             }
         }
     }
@@ -208,10 +208,10 @@ impl Ledger for AnyLedger {
         }
     }
 
-    async fn posts(&self, account: &str, before: Option<Box<str>>) -> Result<PostPage, String> {
+    async fn posts(&self, account: &str, before: Option<Box<str>>, rows: u32) -> Result<PostPage, String> {
         match self {
-            AnyLedger::Here(ledger) => ledger.posts(account, before).await,
-            AnyLedger::Elsewhere(ledger) => ledger.posts(account, before).await,
+            AnyLedger::Here(ledger) => ledger.posts(account, before, rows).await,
+            AnyLedger::Elsewhere(ledger) => ledger.posts(account, before, rows).await,
         }
     }
 

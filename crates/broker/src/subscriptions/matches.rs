@@ -114,7 +114,7 @@ impl Subscriptions {
                 each(node, false);
             }
             if self.tree[node].flags.any(Flags::GROUPS) {
-                for group in &self.groups[&node] {
+                for group in self.groups[&node].iter() {
                     groups += 1;
                     if self.get(group.node, owner).is_some() {
                         each(group.node, true);
@@ -218,7 +218,7 @@ impl Subscriptions {
         if data.flags.any(Flags::GROUPS)
             && let Whose::All(client) = whose
         {
-            for group in &self.groups[&node] {
+            for group in self.groups[&node].iter() {
                 let (picked, weighed) = self.pick(group.node, topic, client);
                 let second = self.members(group.node).last().filter(|_| is_planted(Bug::SharedWithTwo));
                 let picked = picked.into_iter().chain(second.copied());

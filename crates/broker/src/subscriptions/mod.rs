@@ -16,6 +16,7 @@
 
 mod entries;
 mod entry;
+mod groups;
 mod matches;
 mod shapes;
 mod watch;
@@ -31,6 +32,7 @@ use crate::slab::Slab;
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
 pub use entry::{Entry, EntryOptions, Owner, Presence};
+use groups::{Group, Groups};
 use hashbrown::HashMap;
 pub use matches::Matches;
 use shapes::{Shape, Shapes};
@@ -86,19 +88,12 @@ impl Flags {
     }
 }
 
-/// A share group.
-#[derive(Clone, Copy)]
-struct Group {
-    node: NodeId,
-    name: GroupName,
-}
-
 /// See the module's description.
 pub struct Subscriptions {
     tree: TopicTree<NodeData>,
     lists: Slab<u32, Entries>,
     /// Share groups of each filter that has some.
-    groups: HashMap<NodeId, Vec<Group>, foldhash::fast::FixedState>,
+    groups: HashMap<NodeId, Groups, foldhash::fast::FixedState>,
     shapes: Shapes,
     /// Levels of the deepest filter there ever was.
     levels_max: usize,
@@ -187,7 +182,7 @@ impl Subscriptions {
     /// Heap bytes of all of it.
     pub fn heap_bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(Entries::heap_bytes).sum();
-        let groups: usize = self.groups.values().map(|groups| groups.capacity() * size_of::<Group>()).sum();
+        let groups: usize = self.groups.values().map(Groups::heap_bytes).sum();
         let tables = self.lists.heap_bytes() + self.groups.allocation_size() + self.shapes.heap_bytes();
         self.tree.heap_bytes() + lists + groups + tables
     }
@@ -334,11 +329,7 @@ impl Subscriptions {
             }
             if flags.any(Flags::GROUP) {
                 let of_filter = &self.groups[&self.tree.parent(node)];
-                assert_eq!(
-                    of_filter.iter().filter(|group| group.node == node).count(),
-                    1,
-                    "{node:?} in its filter's list"
-                );
+                of_filter.assert_has(node);
                 groups += 1;
             }
             assert_eq!(flags.any(Flags::GROUPS), self.groups.contains_key(&node), "{node:?} knows its groups");
@@ -348,7 +339,7 @@ impl Subscriptions {
         }
         assert_eq!(entries, self.entries, "entries");
         assert_eq!(lists, self.lists.len(), "a list hangs on one node");
-        assert_eq!(groups, self.groups.values().map(Vec::len).sum::<usize>(), "share groups");
+        assert_eq!(groups, self.groups.values().map(Groups::len).sum::<usize>(), "share groups");
         self.shapes.assert_sound();
         assert_eq!(shapes.len(), self.shapes.len(), "shapes");
         assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
@@ -467,9 +458,7 @@ impl Subscriptions {
 
     fn forget_group(&mut self, filter: NodeId, group: NodeId) {
         let groups = self.groups.get_mut(&filter).expect("a filter with a group has a list of them");
-        // Looked for: few filters have more than one, and each of a million would cost every message more than this.
-        let place = groups.iter().position(|member| member.node == group).expect("a group is in its filter's list");
-        groups.swap_remove(place);
+        groups.remove(group);
         if groups.is_empty() {
             self.groups.remove(&filter);
             self.tree[filter].flags.0 &= !Flags::GROUPS;

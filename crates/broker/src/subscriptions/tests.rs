@@ -482,3 +482,19 @@ fn watched_filters_are_told_with_their_first_entry_and_their_last() {
     let of_group = told(&mut |tree| _ = tree.remove(Some("g"), "$service/#", owner(dave)));
     assert_eq!(of_group, ["-$service/#"]);
 }
+
+/// In an order of its own, over the number from which they are indexed and back.
+#[test]
+fn many_groups_of_one_filter_come_and_go() {
+    let mut all = subscriptions();
+    let name = |nth: usize| format!("g{nth}");
+    for nth in 0..200 {
+        all.insert(Some(&name(nth)), "fl/x", entry(0, nth as u32));
+        all.assert_sound();
+    }
+    for nth in (0..200).map(|nth| nth * 77 % 200) {
+        assert!(all.remove(Some(&name(nth)), "fl/x", entry(0, nth as u32).owner()).is_some());
+        all.assert_sound();
+    }
+    assert!(all.is_empty() && all.nodes() == 0, "nothing is left");
+}

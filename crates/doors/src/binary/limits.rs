@@ -4,8 +4,11 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 
 use crate::held_bytes::HeldBytesLimits;
 
-/// Requests of one connection under way; beyond it the socket is not read.
-pub const IN_FLIGHT_MAX: usize = 256;
+/// Requests of one connection under way; beyond it the socket is not read. As many as their replies are owed at least:
+/// over one connection, a disk that takes 10 ms for each sync still leaves 200,000 small requests a second.
+pub const IN_FLIGHT_MAX: usize = OUTBOX_BYTES_MAX / REPLY_BYTES;
+/// Bytes of a reply of a few fields, about.
+pub const REPLY_BYTES: usize = 512;
 /// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
 pub const PAGES_IN_FLIGHT_MAX: usize = 8;
 /// Unsent replies of one connection, with those of requests under way, about; beyond it the socket is not read, so that

@@ -4,7 +4,7 @@ use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::Request;
 use tidegate_wire::limits::FRAME_BYTES_MAX;
 
-use super::limits::{BYTES_PER_ITEM_MAX, FRAME_BYTES_OF_ANYBODY, ROWS_PER_WORK};
+use super::limits::{BYTES_PER_ITEM_MAX, FRAME_BYTES_OF_ANYBODY, REPLY_BYTES, ROWS_PER_WORK};
 use crate::auth::Identity;
 use crate::turns::Weight;
 
@@ -27,8 +27,6 @@ pub fn work_of_rows(request: &Request) -> isize {
     rows(request).map_or(0, |rows| (rows as usize / ROWS_PER_WORK) as isize)
 }
 
-/// Bytes of a reply of a few fields, about.
-pub const REPLY_BYTES: usize = 512;
 /// Bytes of a row of a page with its ids and memo, about.
 const ROW_BYTES: usize = 512;
 /// Bytes of an outcome: one that is not refused has four, a refusal says why.

@@ -207,6 +207,18 @@ fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
     assert!(again[0].1.amount.0 <= 150, "no more than there was: {:?}", again[0].1);
 }
 
+/// As behind a start: nothing was refused in this process.
+#[test]
+fn that_all_is_spent_is_said_although_nothing_was_refused() {
+    let shown = |control: &mut Control| control.live().into_iter().map(|(_, live)| live.stopped).collect::<Vec<_>>();
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    control.pace(at(20));
+    assert_eq!(shown(&mut control), [None]);
+    control.learn_spending(7, Spending { spent: BudgetMicros(9_999_999), ..Spending::default() });
+    assert_eq!(shown(&mut control), [Some(Stopped::BudgetUsed)], "less than a price is left");
+}
+
 #[test]
 fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_spent() {
     let budget = 10_000_000;
@@ -214,7 +226,7 @@ fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_spen
         (NoLease::BudgetUsed, budget, Some(Stopped::BudgetUsed)),
         // What was leased returns.
         (NoLease::BudgetUsed, budget / 2, None),
-        (NoLease::DayUsed, budget, None),
+        (NoLease::DayUsed, budget / 2, None),
         (NoLease::Unreleased, 0, None),
     ];
     for (why, spent, kept) in cases {

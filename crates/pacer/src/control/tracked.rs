@@ -464,9 +464,26 @@ impl Tracked {
         (self.refusals, self.available) = (0, None);
     }
 
-    /// Why no money is leased.
+    /// Why no money is leased. Where all is spent, nothing may be asked for, and so nothing is refused: the strategy bids
+    /// on no request.
     pub fn stopped(&self) -> Option<Stopped> {
-        self.refused.map(|(why, _)| why)
+        self.refused.map(|(why, _)| why).or_else(|| self.used_up())
+    }
+
+    /// What is spent, if it leaves less than the price of one bid.
+    fn used_up(&self) -> Option<Stopped> {
+        let plan = &self.view.plan;
+        let Spending { spent, day, day_spent, .. } = self.view.spending;
+        let is_less = |left: BudgetMicros| left < BudgetMicros::from(plan.price_micros);
+        let is_today = self.day.is_some_and(|today| today.number == day);
+        match () {
+            () if self.view.is_ended || plan.paused => None,
+            () if is_less(plan.budget_micros.left_behind(spent)) => Some(Stopped::BudgetUsed),
+            () if is_today && plan.daily_micros.is_some_and(|cap| is_less(cap.left_behind(day_spent))) => {
+                Some(Stopped::DayUsed)
+            }
+            () => None,
+        }
     }
 
     /// How it is, where so much is open with the ledger of leases that are over.

@@ -3,9 +3,9 @@
 
 use tidegate_planted::{Bug, is_planted};
 
-use super::{Bidders, Keeper, Shards, Treasury};
+use super::{Bidders, Keeper, PAGE, Shards, Treasury};
 use crate::control::Search;
-use crate::machine::{Command, Outcome};
+use crate::machine::{Command, Mark, Outcome, Regained};
 use crate::units::BudgetMicros;
 
 /// Why something was paid that is not known.
@@ -52,19 +52,29 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 break;
             }
         }
-        let mut is_counted = true;
-        for (regained, behind) in search.regained() {
-            let (number, mark) = (regained.campaign, regained.mark);
-            self.control.borrow_mut().regained(number);
-            let command = Command::Regain { regained, behind };
-            let now = match self.shards.ask(self.shard_of(number), command).await? {
-                Outcome::Mark(now) => now,
-                other => return Err(format!("it cannot be counted: {other:?}")),
-            };
-            // By this request, or by one before whose answer was lost.
-            self.tell_lost(account, number, &search);
-            self.control.borrow_mut().set_mark(number, now);
-            is_counted &= now.is_none_or(|now| now == mark);
+        let (mut is_counted, mut failed) = (true, None);
+        for some in search.regained().chunks(PAGE) {
+            let asked: Vec<_> = some.iter().map(|regained| self.regain(regained)).collect();
+            for ((regained, _), answer) in some.iter().zip(asked) {
+                let now = match answer.await {
+                    Ok(Outcome::Mark(now)) => now,
+                    Ok(other) => {
+                        failed = Some(format!("it cannot be counted: {other:?}"));
+                        continue;
+                    }
+                    Err(why) => {
+                        failed = Some(why);
+                        continue;
+                    }
+                };
+                // By this request, or by one before whose answer was lost.
+                self.tell_lost(account, regained.campaign, &search);
+                self.control.borrow_mut().set_mark(regained.campaign, now);
+                is_counted &= now.is_none_or(|now| now == regained.mark);
+            }
+        }
+        if let Some(why) = failed {
+            return Err(why);
         }
         if search.of_nobody() > BudgetMicros::ZERO {
             let what = format!(
@@ -75,6 +85,17 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             self.tell(&what, WHY);
         }
         Ok(is_counted)
+    }
+
+    /// Asks for what is to count of a campaign. The request is on its way when this returns: where an account has
+    /// thousands of campaigns, one record after the other would take minutes.
+    fn regain(
+        &self,
+        (regained, behind): &(Regained, Option<Mark>),
+    ) -> impl Future<Output = Result<Outcome, String>> + use<S, B, T> {
+        self.control.borrow_mut().regained(regained.campaign);
+        let command = Command::Regain { regained: regained.clone(), behind: *behind };
+        self.shards.ask(self.shard_of(regained.campaign), command)
     }
 
     fn tell_lost(&self, account: &str, number: u32, search: &Search) {

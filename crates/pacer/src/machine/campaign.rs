@@ -3,9 +3,10 @@
 use tidegate_machines::TimeMs;
 
 use super::days::{Day, Days};
-use super::event::Mark;
+use super::event::{Mark, MergedDays};
 use crate::plan::Plan;
 use crate::units::{BudgetMicros, Impressions, Losses};
+use crate::zone;
 
 /// A campaign of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +135,17 @@ impl Campaign {
     pub fn day_left(&self, day: i32) -> Option<BudgetMicros> {
         let Day { spent, exposed, .. } = self.days.at(day);
         self.plan.daily_micros.map(|cap| cap.left_behind(spent + exposed))
+    }
+
+    /// Which days of its zone count as today of the zone of another plan: all in which some of today is.
+    pub fn merged(&self, plan: &Plan, now: TimeMs) -> Option<MergedDays> {
+        if self.plan.zone == plan.zone {
+            return None;
+        }
+        let (before, behind) = (zone::find(&self.plan.zone)?, zone::find(&plan.zone)?);
+        let today = zone::day_at(&behind, now);
+        let day_of = |at: u64| zone::day_at(&before, TimeMs(at)).number;
+        MergedDays::of(&self.days, (day_of(today.begins.0), day_of(today.ends.0 - 1)), today.number)
     }
 
     /// Money is leased on a day. Returns for which day it counts.

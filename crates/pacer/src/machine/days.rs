@@ -3,6 +3,7 @@
 //! Promise: what is leased for a day counts for that day. A clock that was ahead has leased for days to come; behind
 //! it, the cap of today goes on where it was, and that of a later day has what was spent on it already.
 
+use super::event::MergedDays;
 use crate::units::BudgetMicros;
 
 /// Days that are remembered: clocks that are wrong for a while are off by one day, or far away.
@@ -24,6 +25,19 @@ pub(super) struct Days {
     known: Vec<Day>,
     /// For which money was leased last.
     last: i32,
+}
+
+impl MergedDays {
+    /// From the first to the last of these as `day`; `None` if nothing is known of any other than `day` itself.
+    pub(super) fn of(days: &Days, (first, last): (i32, i32), day: i32) -> Option<MergedDays> {
+        let merged = MergedDays { first, last, day };
+        days.known.iter().any(|day| merged.has(day.number)).then_some(merged)
+    }
+
+    /// Whether this day counts as another one.
+    pub fn has(&self, number: i32) -> bool {
+        (self.first..=self.last).contains(&number) && number != self.day
+    }
 }
 
 impl Days {
@@ -86,6 +100,20 @@ impl Days {
         self.known[at].spent += paid;
         if self.find(self.last).is_none() {
             self.last = number;
+        }
+    }
+
+    /// What counts for some days counts for another one from now on.
+    pub fn merge(&mut self, merged: MergedDays) {
+        let (mut spent, mut exposed) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
+        for day in self.known.extract_if(.., |day| merged.has(day.number)) {
+            (spent, exposed) = (spent + day.spent, exposed + day.exposed);
+        }
+        let at = self.find(merged.day).unwrap_or_else(|| self.begin(merged.day));
+        (self.known[at].spent, self.known[at].exposed) =
+            (self.known[at].spent + spent, self.known[at].exposed + exposed);
+        if self.find(self.last).is_none() {
+            self.last = merged.day;
         }
     }
 
@@ -183,6 +211,25 @@ mod tests {
         }
         assert_eq!((days.known(), days.last().number), (&[day(7, 11), day(8, 30)][..], 8));
         assert!(days.is_sound() && days.may_have(7));
+    }
+
+    #[test]
+    fn days_of_another_zone_count_as_one() {
+        let mut days = Days::default();
+        for day in 10..14 {
+            leased(&mut days, day, 100);
+            days.spend(BudgetMicros(day as u64), day);
+            days.free(BudgetMicros(day as u64), day);
+        }
+        assert_eq!(MergedDays::of(&days, (14, 15), 14), None);
+        assert_eq!(MergedDays::of(&days, (13, 14), 13), None, "it counts already");
+        let merged = MergedDays::of(&days, (12, 13), 13).expect("12 is known");
+        days.merge(merged);
+        let today = Day { number: 13, spent: BudgetMicros(25), exposed: BudgetMicros(175) };
+        assert_eq!((days.at(13), days.known().len(), days.last().number), (today, 3, 13));
+        days.merge(MergedDays::of(&days, (11, 13), 14).expect("two are known"));
+        assert_eq!((days.at(14).spent.0, days.at(10).spent.0, days.last().number), (36, 10, 14));
+        assert!(days.is_sound());
     }
 
     #[test]

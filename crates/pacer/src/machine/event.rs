@@ -38,6 +38,8 @@ pub enum What {
         plan: Box<Plan>,
         /// Who has put it; empty in records of before.
         by: Box<str>,
+        /// It has another zone than before, and what was spent today stands in several days of that one.
+        merged: Option<MergedDays>,
     },
     /// A campaign has ended.
     Ended {
@@ -92,6 +94,17 @@ pub enum What {
         /// Of these, by their ids.
         leases: Vec<PaidLease>,
     },
+}
+
+/// Days of the zone of before that count as one of the new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MergedDays {
+    /// Days since 1970: the first one.
+    pub first: i32,
+    /// The last one.
+    pub last: i32,
+    /// As which they count.
+    pub day: i32,
 }
 
 /// A lease that was opened.
@@ -226,12 +239,15 @@ impl Event {
             put_number(into, self.at.0);
         };
         match &self.what {
-            What::Put { number, id, plan, by } => {
+            What::Put { number, id, plan, by, merged } => {
                 begin(PUT);
                 put_number(into, (*number).into());
                 put_bytes(into, id.as_bytes());
                 put_bytes(into, &form::write(plan));
                 put_name(into, by);
+                if let Some(MergedDays { first, last, day }) = merged {
+                    [first, last, day].into_iter().for_each(|number| put_number(into, zigzag(*number)));
+                }
             }
             What::Ended { number, by } => {
                 begin(ENDED);
@@ -318,7 +334,9 @@ impl Event {
                 let number = reader.small()?;
                 let id = reader.text()?.into();
                 let plan = Box::new(form::read(reader.bytes()?)?);
-                What::Put { number, id, plan, by: reader.name()? }
+                let by = reader.name()?;
+                let merged = if reader.is_at_end() { None } else { Some(read_merged(&mut reader)?) };
+                What::Put { number, id, plan, by, merged }
             }
             ENDED => What::Ended { number: reader.small()?, by: reader.name()? },
             FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)? },
@@ -379,6 +397,11 @@ impl Event {
         reader.end()?;
         Ok(Event { at, what })
     }
+}
+
+fn read_merged(reader: &mut Reader<'_>) -> Result<MergedDays, Malformed> {
+    let mut day = || reader.small().map(unzigzag);
+    Ok(MergedDays { first: day()?, last: day()?, day: day()? })
 }
 
 fn put_leases(into: &mut Vec<u8>, leases: &[LeaseId]) {

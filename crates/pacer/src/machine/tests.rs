@@ -204,6 +204,34 @@ fn what_the_ledger_may_have_paid_of_closed_leases_counts_for_the_day() {
 }
 
 #[test]
+fn another_zone_gives_no_second_cap_for_today() {
+    const DAY_MS: u64 = 86_400_000;
+    let in_zone = |zone: &str| Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) };
+    let mut driven = Driven::new();
+    driven.put("shoes", in_zone("UTC"));
+    driven.now = TimeMs(100 * DAY_MS + 18 * 3_600_000);
+    assert_eq!(driven.open(1, 40, 99).map(|lease| lease.amount.0), Ok(40), "yesterday");
+    let today = driven.open(1, 30, 100).expect("there is money").id;
+    assert_eq!(driven.win(today, 0, 10), WinOutcome::Taken);
+    // Three in the morning of the next day.
+    driven.put("shoes", in_zone("Asia/Tokyo"));
+    assert_eq!(driven.restarted(), driven.state);
+    assert_eq!(driven.open(1, 40, 101).map(|lease| lease.amount.0), Ok(10), "what this day has left");
+    let view = driven.view("shoes").spending;
+    assert_eq!((view.day, view.day_spent.0, view.day_exposed.0), (101, 10, 30));
+    assert_eq!(driven.win(today, 1, 20), WinOutcome::Taken);
+    assert_eq!(driven.view("shoes").spending.day_spent.0, 30, "its lease is of this day now");
+    // And back: of the day of before there is more in this one.
+    driven.put("shoes", in_zone("UTC"));
+    assert_eq!(driven.open(1, 40, 100), Err(NoLease::DayUsed));
+    assert_eq!(driven.open(1, 50, 101).map(|lease| lease.amount.0), Ok(40));
+    // Where the day has the same number, what counts for it goes on.
+    driven.put("shoes", in_zone("Europe/Berlin"));
+    assert_eq!(driven.open(1, 40, 100), Err(NoLease::DayUsed));
+    driven.state.assert_sound();
+}
+
+#[test]
 fn a_clock_that_was_ahead_takes_nothing_from_the_cap_of_today() {
     let mut driven = Driven::new();
     driven.put("shoes", Plan { daily_micros: Some(BudgetMicros(40)), ..plan(1_000) });
@@ -320,7 +348,7 @@ fn who_has_changed_a_campaign_last_is_told() {
     assert_eq!(told(&mut driven), LastChange { by: "ben".into(), at: TimeMs(20) });
     assert_eq!(driven.restarted(), driven.state);
 
-    let put = What::Put { number: 0, id: "hats".into(), plan: Box::new(plan(1)), by: "".into() };
+    let put = What::Put { number: 0, id: "hats".into(), plan: Box::new(plan(1)), by: "".into(), merged: None };
     for what in [put, What::Ended { number: 0, by: "".into() }] {
         let event = Event { at: TimeMs(30), what };
         let (mut with, mut without) = (Vec::new(), Vec::new());

@@ -4,20 +4,23 @@
 //! the other server is away, no lease is opened, and bids end with those that there are. The same if it has another
 //! ledger than before ([`super::receipt`]): each connection begins with that question.
 
-use std::cell::RefCell;
+mod ask;
+
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use tidegate_client::{ClientError, Hold, Outcome, Timeouts, Transfer};
+use tidegate_client::{ClientError, Timeouts};
 use tidegate_config::{Document, FilePath, Flag, NoDefault, Optional, Text, config};
 use tidegate_link::{Connected, OtherServer, ServerKeys, TlsKeys};
 use tidegate_pacer::keeper::LedgerSeen;
 use tokio::sync::Mutex;
 
 use super::money::{Decided, HoldOf, Ledger, OpenHold, PostPage, Refused};
-use super::receipt::{Ended, Receipt, Receipts, Shown};
+use super::receipt::{Receipt, Receipts, Shown};
+use ask::{Ask, BATCH, GiveBack, Kind, Pay, Ping, Place, ReadPosted, ReadPosts};
 
 config! {
     /// `[pacing.ledger]`.
@@ -27,8 +30,8 @@ config! {
              server has it. Several servers can spend the money of one account: none of them more than there is";
         token: Optional<Text> = NoDefault, .., restart,
             "token of a service there that may hold money of the accounts behind pacing.account_prefix for those \
-             behind pacing.spend_prefix, and settle holds (grants \"debit:campaign:*\", \"credit:spend:*\" and \
-             \"holds:settle\"); only for development";
+             behind pacing.spend_prefix, settle holds, and read what was paid (grants \"debit:campaign:*\", \
+             \"credit:spend:*\", \"holds:settle\" and \"read:campaign:*\"); only for development";
         token_file: Optional<FilePath> = NoDefault, .., restart, "file with the token";
         tls: Flag = false, .., restart, "whether the binary port of the other server speaks TLS";
         ca_file: Optional<FilePath> = NoDefault, .., restart,
@@ -41,9 +44,6 @@ config! {
     }
 }
 
-/// How long the other server keeps what is held for a lease. A lease is settled when its last bid's deadline has
-/// passed, also after a crash; this is for a pacer whose logs are lost for good.
-const HOLD_MS: u64 = 30 * 86_400_000;
 /// A lease lasts for about a second, so nobody waits long for another one.
 const TIMEOUTS: Timeouts =
     Timeouts { connect: Duration::from_secs(2), read: Duration::from_secs(5), write: Duration::from_secs(5) };
@@ -55,11 +55,6 @@ const AGAIN_AT_OTHER: Duration = Duration::from_secs(3);
 const RECHECK: Duration = Duration::from_secs(1);
 /// And so often where it does not find a hold.
 const RECHECK_MISSED: Duration = Duration::from_millis(100);
-/// Kinds of what is asked.
-const KINDS: usize = 4;
-/// Holds of one request: small enough for a server that takes fewer than most.
-const BATCH: usize = 1_000;
-
 /// The other server, if the configuration names one.
 pub fn ledger_elsewhere(document: &Document) -> Result<Option<OtherServer>> {
     let keys: PacingLedgerKeys = document.section()?;
@@ -96,7 +91,9 @@ pub struct Elsewhere {
     /// Holds of one request, at most: fewer, once the other server has said so.
     batch: Arc<AtomicUsize>,
     /// By what was asked: when it failed last, and why. It is not asked again for a while.
-    failed: RefCell<[Option<(Instant, Failed)>; KINDS]>,
+    failed: RefCell<[Option<(Instant, Failed)>; Kind::COUNT]>,
+    /// It was said that the token may not read what was paid.
+    is_blind: Cell<bool>,
     receipts: Arc<Receipts>,
 }
 
@@ -118,41 +115,52 @@ enum Failed {
     Other(String),
 }
 
-/// What is asked.
-enum Asked {
-    /// Whether it answers.
-    Nothing,
-    Place(Vec<OwnedHold>),
-    Post(Vec<(Box<str>, u64)>),
-    Void(Vec<Box<str>>),
-}
-
-struct OwnedHold {
-    id: Box<str>,
-    debit: Box<str>,
-    credit: Box<str>,
-    amount: u64,
-}
-
 impl Elsewhere {
     /// Of this server, known again by the receipts. It connects when it is asked for something.
     pub fn new(server: OtherServer, receipts: Receipts) -> Elsewhere {
         server.warn_if_open("pacing.ledger");
         let (open, failed) = (Mutex::default(), RefCell::default());
         let batch = Arc::new(AtomicUsize::new(BATCH));
-        Elsewhere { server: Arc::new(server), open, batch, failed, receipts: Arc::new(receipts) }
+        Elsewhere {
+            server: Arc::new(server),
+            open,
+            batch,
+            failed,
+            is_blind: Cell::new(false),
+            receipts: Arc::new(receipts),
+        }
     }
 
-    /// Asks for holds.
-    async fn decide(&self, asked: Asked) -> Result<Vec<Decided>, String> {
-        let count = asked.count();
+    /// Asks for something of so many holds. What was decided may be of the first of them alone: the others are to be
+    /// asked for again.
+    async fn decide(&self, asked: impl Ask<Said = Vec<Decided>>, holds: usize) -> Result<Vec<Decided>, String> {
         let mut open = self.open.lock().await;
-        self.ask(asked, &mut open).await.or_else(|failed| failed.answer(count))
+        self.ask(asked, &mut open).await.or_else(|failed| failed.answer(holds))
     }
 
-    /// What was decided, of the first of what was asked if it is fewer: the others are to be asked for again.
-    async fn ask(&self, asked: Asked, place: &mut Option<Open>) -> Result<Vec<Decided>, Failed> {
-        let kind = asked.kind();
+    /// Reads something; `None` if the token may not.
+    async fn read<A: Ask>(&self, asked: A) -> Result<Option<A::Said>, String> {
+        let mut open = self.open.lock().await;
+        match self.ask(asked, &mut open).await {
+            Ok(said) => Ok(Some(said)),
+            Err(Failed::Forbidden(why)) => {
+                if !self.is_blind.replace(true) {
+                    tracing::warn!(
+                        why,
+                        "the token of [pacing.ledger] may not read what was paid out of the accounts of campaigns: if \
+                         the log of campaigns loses its end, or an older backup of it is restored, what it has \
+                         forgotten is spent once more. Give its service the grant \"read:CAMPAIGN_ACCOUNTS\" there, \
+                         as \"read:campaign:*\""
+                    );
+                }
+                Ok(None)
+            }
+            Err(Failed::Unanswered(why) | Failed::Other(why)) => Err(why),
+        }
+    }
+
+    async fn ask<A: Ask>(&self, asked: A, place: &mut Option<Open>) -> Result<A::Said, Failed> {
+        let kind = A::KIND as usize;
         if let Some((at, failed)) = &self.failed.borrow()[kind]
             && at.elapsed() < failed.pause()
         {
@@ -169,30 +177,30 @@ impl Elsewhere {
                 Ok(open) => open,
                 Err(failed) => return (None, Err(failed)),
             };
-            let outcomes = asked.over(&mut open.connected, &batch);
-            if let Ok(outcomes) = &outcomes {
+            let said = asked.over(&mut open.connected, &batch);
+            if let Ok(said) = &said {
                 // A hold that is not there may be in the ledger before, or in another id space of this one.
-                let within = if outcomes.iter().any(is_not_found) { RECHECK_MISSED } else { RECHECK };
+                let within = if A::is_missed(said) { RECHECK_MISSED } else { RECHECK };
                 open = match open.known_again(within, &server, &receipts) {
                     Ok(open) => open,
                     Err(failed) => return (None, Err(failed)),
                 };
-                asked.keep_last(outcomes, &receipts);
+                asked.keep_last(said, &receipts);
             }
             receipts.save_in_time();
-            let usable = matches!(outcomes, Ok(_) | Err(ClientError::Server(_)));
+            let usable = matches!(said, Ok(_) | Err(ClientError::Server(_)));
             let failed = |error| match error {
                 ClientError::Server(error) if error.code == "forbidden" => Failed::Forbidden(error.to_string()),
                 error => Failed::Unanswered(server.why(&error)),
             };
-            (usable.then_some(open), outcomes.map_err(failed))
+            (usable.then_some(open), said.map_err(failed))
         };
         let exchanged = tokio::task::spawn_blocking(exchange).await;
-        let (open, outcomes) = exchanged.expect("the client of the binary port does not panic");
+        let (open, said) = exchanged.expect("the client of the binary port does not panic");
         let is_connected = open.is_some();
         *place = open;
-        let outcomes = outcomes.map_err(|failed| failed.of(&self.server.address));
-        let failed = outcomes.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
+        let said = said.map_err(|failed| failed.of(&self.server.address));
+        let failed = said.as_ref().err().map(|failed| (Instant::now(), failed.clone()));
         let mut all_failed = self.failed.borrow_mut();
         // Who is not reached is not reached for anything, and who is reached again may do all. Who refuses one thing
         // may do another.
@@ -204,7 +212,7 @@ impl Elsewhere {
         } else {
             all_failed.fill(failed);
         }
-        outcomes
+        said
     }
 }
 
@@ -234,10 +242,6 @@ impl Open {
             Err(error) => Err(Failed::Unanswered(server.why(&error))),
         }
     }
-}
-
-fn is_not_found(decided: &Decided) -> bool {
-    decided.as_ref().is_err_and(|refused| refused.code == "hold_not_found")
 }
 
 /// What an operator is to know of a ledger that is another one than before.
@@ -279,147 +283,39 @@ impl Failed {
     }
 }
 
-impl Asked {
-    fn kind(&self) -> usize {
-        match self {
-            Asked::Place(_) => 0,
-            Asked::Post(_) => 1,
-            Asked::Void(_) => 2,
-            Asked::Nothing => 3,
-        }
-    }
-
-    fn count(&self) -> usize {
-        match self {
-            Asked::Place(holds) => holds.len(),
-            Asked::Post(posts) => posts.len(),
-            Asked::Void(ids) => ids.len(),
-            Asked::Nothing => 0,
-        }
-    }
-
-    /// Keeps a receipt of the last hold that these outcomes settle.
-    fn keep_last(&self, outcomes: &[Decided], receipts: &Receipts) {
-        let Some(last) = outcomes.iter().rposition(Result::is_ok) else { return };
-        match self {
-            Asked::Post(posts) => receipts.keep(&posts[last].0, Ended::Posted),
-            Asked::Void(ids) => receipts.keep(&ids[last], Ended::Voided),
-            Asked::Place(_) | Asked::Nothing => {}
-        }
-    }
-
-    fn over(&self, server: &mut Connected, batch: &AtomicUsize) -> Result<Vec<Decided>, ClientError> {
-        match self {
-            Asked::Place(holds) => in_batches(holds, batch, |holds| place(holds, server)),
-            Asked::Post(posts) => in_batches(posts, batch, |posts| {
-                let posts: Vec<_> = posts.iter().map(|(id, amount)| (&**id, Some(*amount))).collect();
-                Ok(server.posts(&posts)?.into_iter().map(decided).collect())
-            }),
-            Asked::Void(ids) => in_batches(ids, batch, |ids| {
-                let ids: Vec<_> = ids.iter().map(|id| &**id).collect();
-                Ok(server.voids(&ids)?.into_iter().map(decided).collect())
-            }),
-            Asked::Nothing => server.ping().map(|()| Vec::new()),
-        }
-    }
-}
-
-/// Asks for the items in parts of a size that the other server takes of this service, as far as it does not ask for a
-/// pause.
-fn in_batches<T>(
-    items: &[T],
-    batch: &AtomicUsize,
-    mut ask: impl FnMut(&[T]) -> Result<Vec<Decided>, ClientError>,
-) -> Result<Vec<Decided>, ClientError> {
-    let mut all = Vec::with_capacity(items.len());
-    let mut rest = items;
-    while !rest.is_empty() {
-        let (now, behind) = rest.split_at(rest.len().min(batch.load(Ordering::Relaxed)));
-        match ask(now) {
-            Ok(decided) => {
-                all.extend(decided);
-                rest = behind;
-            }
-            Err(ClientError::Server(error)) if error.code == "batch_size_invalid" && now.len() > 1 => {
-                batch.store(now.len().div_ceil(2), Ordering::Relaxed);
-            }
-            // What is done is done: asked for again, it would be counted again.
-            Err(ClientError::Server(error)) if error.retry_after.is_some() && !all.is_empty() => break,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(all)
-}
-
-/// Places holds. The other server refuses all of a request if its token may not use the account of one: then each half
-/// is asked for by itself, and so on, so that one campaign stops no other.
-fn place(holds: &[OwnedHold], server: &mut Connected) -> Result<Vec<Decided>, ClientError> {
-    let asked: Vec<_> = holds.iter().map(OwnedHold::as_wire).collect();
-    match server.holds(&asked) {
-        Ok(outcomes) => Ok(outcomes.into_iter().map(decided).collect()),
-        Err(ClientError::Server(error)) if error.code == "forbidden" => {
-            if holds.len() == 1 {
-                return Ok(vec![Err(Refused { code: error.to_string(), available: 0 })]);
-            }
-            let (one, other) = holds.split_at(holds.len() / 2);
-            let mut decided = place(one, server)?;
-            decided.extend(place(other, server)?);
-            Ok(decided)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-impl OwnedHold {
-    fn as_wire(&self) -> Hold<'_> {
-        let OwnedHold { id, debit, credit, amount } = self;
-        Hold {
-            transfer: Transfer { id, debit, credit, amount: *amount, ..Transfer::default() },
-            expires_in_ms: HOLD_MS,
-        }
-    }
-}
-
 impl Ledger for Elsewhere {
     async fn place(&self, holds: &[HoldOf<'_>]) -> Result<Vec<Decided>, String> {
-        let holds = holds.iter().map(|HoldOf { id, money }| OwnedHold {
-            id: id.clone(),
-            debit: money.account.clone(),
-            credit: money.spend.clone(),
-            amount: money.amount.0,
-        });
-        self.decide(Asked::Place(holds.collect())).await
+        self.decide(Place::of(holds), holds.len()).await
     }
 
     async fn post(&self, posts: &[(Box<str>, u64)]) -> Result<Vec<Decided>, String> {
-        self.decide(Asked::Post(posts.to_vec())).await
+        self.decide(Pay(posts.to_vec()), posts.len()).await
     }
 
     async fn void(&self, ids: &[Box<str>]) -> Result<Vec<Decided>, String> {
-        self.decide(Asked::Void(ids.to_vec())).await
+        self.decide(GiveBack(ids.to_vec()), ids.len()).await
     }
 
-    /// Nobody knows: a copy of this pacer's directory has the same ids.
+    /// Nobody knows: a copy of this pacer's directory has the same ids, and may be at work.
     async fn own(&self, _account: &str) -> Result<Vec<OpenHold>, String> {
         Ok(Vec::new())
     }
 
-    /// Likewise.
-    async fn posts(&self, _account: &str, _before: Option<Box<str>>) -> Result<PostPage, String> {
-        Ok(PostPage::default())
+    /// Those of a copy of this pacer's directory, too: less is spent then than may be, not more.
+    async fn posts(&self, account: &str, before: Option<Box<str>>, rows: u32) -> Result<PostPage, String> {
+        Ok(self.read(ReadPosts { account: account.into(), before, rows }).await?.unwrap_or_default())
     }
 
-    /// The token may have no right to read.
-    async fn posted(&self, _id: &str) -> Result<Option<u64>, String> {
-        Ok(None)
+    async fn posted(&self, id: &str) -> Result<Option<u64>, String> {
+        Ok(self.read(ReadPosted(id.into())).await?.flatten())
     }
 
     /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.
     async fn look(&self) -> LedgerSeen {
         let mut open = self.open.lock().await;
-        match self.ask(Asked::Nothing, &mut open).await {
+        match self.ask(Ping, &mut open).await {
             // It answers; if it held no money when it was asked last, that has not changed.
-            Ok(_) => match (&self.failed.borrow()[Asked::Place(Vec::new()).kind()], self.receipts.unsaved()) {
+            Ok(()) => match (&self.failed.borrow()[Kind::Place as usize], self.receipts.unsaved()) {
                 (Some((_, Failed::Unanswered(why))), _) => LedgerSeen::Away(why.clone()),
                 (_, Some(why)) => LedgerSeen::Unremembered(why),
                 _ => LedgerSeen::Good,
@@ -427,12 +323,5 @@ impl Ledger for Elsewhere {
             Err(Failed::Other(why)) => LedgerSeen::Other(why),
             Err(Failed::Unanswered(why) | Failed::Forbidden(why)) => LedgerSeen::Away(why),
         }
-    }
-}
-
-fn decided(outcome: Outcome) -> Decided {
-    match outcome {
-        Outcome::Applied | Outcome::Duplicate => Ok(()),
-        Outcome::Refused { code, available, .. } => Err(Refused { code, available }),
     }
 }

@@ -1,7 +1,5 @@
 //! The ledger of this server.
 
-use std::cell::Cell;
-
 use tidegate_ledger::message::{HoldRequest, Reply, Request, TimeSpan};
 use tidegate_ledger::router::Router;
 use tidegate_machines::IdSpace;
@@ -19,20 +17,16 @@ const ID_SPACE: &str = "tidegate.pacer";
 const HOLD_MS: u64 = 800 * 86_400_000;
 /// Holds that are asked for at once.
 const PAGE: u32 = 1_000;
-/// Rows of a history that are asked for first: mostly, the newest ones say that nothing is missing.
-const FIRST_ROWS: u32 = 16;
 
 /// The ledger of this server.
 pub struct Here {
     router: EdgeHandle<Router>,
-    /// Rows of a history that are asked for next.
-    rows: Cell<u32>,
 }
 
 impl Here {
     /// As it is reached.
     pub fn new(router: EdgeHandle<Router>) -> Here {
-        Here { router, rows: Cell::new(PAGE) }
+        Here { router }
     }
 
     async fn ask(&self, request: Request) -> Result<Vec<Decided>, String> {
@@ -43,24 +37,6 @@ impl Here {
             Ok(other) => unreachable!("holds have outcomes: {other:?}"),
             Err(unasked) => Err(format!("{unasked:?}")),
         }
-    }
-}
-
-impl Here {
-    /// Posts among some rows of an account's history.
-    async fn read(&self, account: &str, before: Option<Box<str>>, limit: u32) -> Result<PostPage, String> {
-        let request = Request::ReadHistory { id: account.into(), before, limit, times: TimeSpan::ALL };
-        let (rows, next) = match self.router.ask(request.into()).await {
-            Ok(Reply::History { rows, next, .. }) => (rows, next),
-            Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(PostPage::default()),
-            Ok(other) => return Err(format!("{other:?}")),
-            Err(unasked) => return Err(format!("{unasked:?}")),
-        };
-        let is_post =
-            |row: &HistoryRow| row.kind == RowKind::Post && *row.debit == *account && *row.id_space == *ID_SPACE;
-        let (read, posts) = (rows.len(), rows.into_iter().filter(is_post));
-        let posts = posts.map(|row| Post { id: row.id, code: row.code, amount: row.amount });
-        Ok(PostPage { posts: posts.collect(), rows: read, next })
     }
 }
 
@@ -111,18 +87,19 @@ impl Ledger for Here {
         }
     }
 
-    async fn posts(&self, account: &str, before: Option<Box<str>>) -> Result<PostPage, String> {
-        loop {
-            let limit = if before.is_none() { self.rows.get().min(FIRST_ROWS) } else { self.rows.get() };
-            match self.read(account, before.clone(), limit).await {
-                // A row that cannot be read refuses its whole page: it need not be one of those that are wanted.
-                Err(_) if limit > 1 => self.rows.set((limit / 4).max(1)),
-                page => {
-                    self.rows.set((2 * self.rows.get()).min(PAGE));
-                    return page;
-                }
-            }
-        }
+    async fn posts(&self, account: &str, before: Option<Box<str>>, rows: u32) -> Result<PostPage, String> {
+        let request = Request::ReadHistory { id: account.into(), before, limit: rows, times: TimeSpan::ALL };
+        let (rows, next) = match self.router.ask(request.into()).await {
+            Ok(Reply::History { rows, next, .. }) => (rows, next),
+            Ok(Reply::Refused(Refusal::AccountNotFound)) => return Ok(PostPage::default()),
+            Ok(other) => return Err(format!("{other:?}")),
+            Err(unasked) => return Err(format!("{unasked:?}")),
+        };
+        let is_post =
+            |row: &HistoryRow| row.kind == RowKind::Post && *row.debit == *account && *row.id_space == *ID_SPACE;
+        let (read, posts) = (rows.len(), rows.into_iter().filter(is_post));
+        let posts = posts.map(|row| Post { id: row.id, code: row.code, amount: row.amount });
+        Ok(PostPage { posts: posts.collect(), rows: read, next })
     }
 
     async fn posted(&self, id: &str) -> Result<Option<u64>, String> {

@@ -1,5 +1,7 @@
 //! Money of campaigns in a ledger: a lease is a hold, and its settlement a post of what was spent.
 
+use std::cell::Cell;
+
 use tidegate_pacer::control::{Money, Paid, Settlement, lease_of};
 use tidegate_pacer::keeper::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 use tidegate_pacer::units::BudgetMicros;
@@ -31,10 +33,16 @@ pub trait Ledger {
     /// Open holds of an account that nobody but this pacer has placed.
     fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
 
-    /// What holds have paid out of an account, before where an earlier page has ended, of this pacer for sure.
-    fn posts(&self, account: &str, before: Option<Box<str>>) -> impl Future<Output = Result<PostPage, String>>;
+    /// What holds have paid out of an account, before where an earlier page has ended, as far as this pacer may know it:
+    /// of so many rows of its history.
+    fn posts(
+        &self,
+        account: &str,
+        before: Option<Box<str>>,
+        rows: u32,
+    ) -> impl Future<Output = Result<PostPage, String>>;
 
-    /// What was paid of a hold, where it says so.
+    /// What was paid of a hold, where it says so, and to this pacer.
     fn posted(&self, id: &str) -> impl Future<Output = Result<Option<u64>, String>>;
 
     /// How it is, while nothing is asked of it.
@@ -91,6 +99,34 @@ pub struct LedgerMoney<L> {
     pub ledger: L,
     /// By which the holds of this node differ from those of others.
     pub node: u16,
+    /// Rows of a history that are asked for next.
+    rows: Cell<u32>,
+}
+
+/// Rows of a history that are asked for, at most.
+const ROWS_MAX: u32 = 1_000;
+/// Those that are asked for first: mostly, the newest ones say that nothing is missing.
+const FIRST_ROWS: u32 = 16;
+
+impl<L: Ledger> LedgerMoney<L> {
+    /// Of this ledger, where the holds of this node have this number.
+    pub fn new(ledger: L, node: u16) -> LedgerMoney<L> {
+        LedgerMoney { ledger, node, rows: Cell::new(ROWS_MAX) }
+    }
+
+    async fn posts(&self, account: &str, before: Option<Box<str>>) -> Result<PostPage, String> {
+        loop {
+            let rows = if before.is_none() { self.rows.get().min(FIRST_ROWS) } else { self.rows.get() };
+            match self.ledger.posts(account, before.clone(), rows).await {
+                // A row that cannot be read refuses its whole page: it need not be one of those that are wanted.
+                Err(_) if rows > 1 => self.rows.set((rows / 4).max(1)),
+                page => {
+                    self.rows.set((2 * self.rows.get()).min(ROWS_MAX));
+                    return page;
+                }
+            }
+        }
+    }
 }
 
 impl<L: Ledger> Treasury for LedgerMoney<L> {
@@ -112,7 +148,7 @@ impl<L: Ledger> Treasury for LedgerMoney<L> {
     }
 
     async fn paid_of(&self, account: &str, before: Option<Box<str>>) -> Result<PaidPage, String> {
-        let PostPage { posts, rows, next } = self.ledger.posts(account, before).await?;
+        let PostPage { posts, rows, next } = self.posts(account, before).await?;
         let of_lease = |Post { id, code, amount }| {
             let (opened, node, lease) = lease_of(&id)?;
             let (campaign, amount) = (u32::checked_sub(code, 1), BudgetMicros(amount));

@@ -500,14 +500,14 @@ fn logs_of(settings: &Settings, family: &'static str) -> impl Iterator<Item = Pa
 }
 
 /// A copy of the logs of a family.
-struct Kept {
+pub struct Kept {
     data: PathBuf,
     logs: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Kept {
     /// Of a server that does not run.
-    fn of(settings: &Settings, family: &'static str, folder: &Path) -> Kept {
+    pub fn of(settings: &Settings, family: &'static str, folder: &Path) -> Kept {
         let kept = |log: PathBuf| (folder.join("kept").join(log.file_name().expect("it has a name")), log);
         let logs: Vec<(PathBuf, PathBuf)> = logs_of(settings, family).map(kept).collect();
         logs.iter().for_each(|(kept, log)| copy(log, kept));
@@ -515,7 +515,7 @@ impl Kept {
     }
 
     /// In the place of what there is now. Nothing says how far that went.
-    fn put_back(&self) {
+    pub fn put_back(&self) {
         for (kept, log) in &self.logs {
             std::fs::remove_dir_all(log).expect("it is there");
             copy(kept, log);

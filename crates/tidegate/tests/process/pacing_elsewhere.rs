@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::http::Http;
 use crate::links::free_address;
 use crate::metrics::metric;
-use crate::pacing::{balance, bid, campaign, connect, fund, put, win};
+use crate::pacing::{Kept, balance, bid, campaign, connect, fund, put, win};
 use crate::reload::reload;
 use crate::services::{ok, said};
 use crate::timeline::copy;
@@ -25,9 +25,11 @@ fn settings_of(folder: &Path, name: &str, sections: String) -> Settings {
     Settings { sections, ..Settings::new(&root) }
 }
 
+const GRANTS: [&str; 4] = ["debit:campaign:*", "credit:spend:*", "holds:settle", "read:campaign:*"];
+
 /// The server that has the ledger.
 fn ledger(folder: &Path, binary: SocketAddr) -> Settings {
-    ledger_granting(folder, binary, &["debit:campaign:*", "credit:spend:*", "holds:settle"])
+    ledger_granting(folder, binary, &GRANTS)
 }
 
 /// One that lets pacers do no more than this.
@@ -173,6 +175,47 @@ fn an_account_that_the_token_may_not_use_stops_its_own_campaign_alone() {
         (balance(&mut money, "spend:shoes").0 == PRICE && balance(&mut money, "campaign:shoes").1 == 0).then_some(())
     });
     [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+}
+
+/// As behind a loss of the end of the pacer's log. The other server says what was paid, where the token may read it.
+#[test]
+fn what_the_other_server_has_paid_for_leases_of_a_lost_log_counts() {
+    for (may_read, spent) in [(true, 1_600), (false, 700)] {
+        let folder = folder();
+        let address = free_address();
+        let grants = if may_read { &GRANTS[..] } else { &GRANTS[..3] };
+        let bank = Server::start(&ledger_granting(folder.path(), address, grants));
+        let mut money = connect(&bank);
+        fund(&mut money, "shoes", 100 * FUNDS);
+        let settings = pacer(folder.path(), "one", address, TOKEN);
+        let server = Server::start(&settings);
+        let mut http = connect(&server);
+        let number = put(&mut http, "shoes", &json!({"budget_micros": 10_000}));
+        let first = bid(&mut http, number);
+        assert_eq!(win(&mut http, &first, 700), "taken");
+        wait_for("it is paid", || (balance(&mut money, "spend:shoes").0 == 700).then_some(()));
+        server.kill();
+        let kept = Kept::of(&settings, "campaigns", folder.path());
+        let server = Server::start(&settings);
+        let mut http = connect(&server);
+        let later = bid(&mut http, number);
+        assert_eq!(win(&mut http, &later, 900), "taken");
+        wait_for("it is paid, too", || (balance(&mut money, "spend:shoes").0 == 1_600).then_some(()));
+        server.kill();
+        kept.put_back();
+        let server = Server::start(&settings);
+        match may_read {
+            true => server.says("leases that are not known here: it counts against the budget of campaign shoes"),
+            false => server.says("may not read what was paid out of the accounts of campaigns"),
+        }
+        let mut http = connect(&server);
+        wait_for("what is known counts", || (campaign(&mut http, "shoes")["spent_micros"] == spent).then_some(()));
+        let offered = bid(&mut http, number);
+        assert_eq!(win(&mut http, &offered, 100), "taken");
+        wait_for("and bids go on", || (balance(&mut money, "spend:shoes").0 == 1_700).then_some(()));
+        assert_eq!(campaign(&mut http, "shoes")["spent_micros"], spent + 100, "nothing counts twice");
+        [bank, server].into_iter().for_each(|server| assert!(server.terminate().status.success()));
+    }
 }
 
 /// What the ledger does not settle stays held, and is within the budget. When an operator gives it back, bids go on.

@@ -12,11 +12,11 @@ use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BadFrame, BodyRef, RequestRef, decode_request, encode_reply};
 
 use super::super::frames::{BYTES_PER_WORK_OF_DECODING, RoomCost};
-use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST};
+use super::super::limits::{IN_FLIGHT_MAX, REFUSED_BYTES_PER_REQUEST, REPLY_BYTES};
 use super::super::metrics::kind_of;
 use super::super::room_call::RoomCall;
 use super::super::session::{InPlace, Life};
-use super::super::weight::{REPLY_BYTES, reply_bytes, work_of_rows};
+use super::super::weight::{reply_bytes, work_of_rows};
 use super::super::{Refused, translate, weight};
 use super::{BinaryPort, Purpose};
 use crate::auth::Identity;
