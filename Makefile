@@ -53,7 +53,8 @@ run: release ## build and serve config/dev.toml on loopback (ARGS="--data DIR --
 	$(TARGET)/release/tidegate serve $(if $(filter --config%,$(ARGS)),,--config config/dev.toml) $(ARGS)
 
 .PHONY: release
-release: setup ## build the server and the load generator, optimised
+release: ## build the server and the load generator, optimised
+	@$(SETUP) first_build
 	cargo build --release --bin tidegate --bin storm
 
 .PHONY: deb

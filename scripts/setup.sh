@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:
 #
-#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|rabbitmq|
+#   setup.sh compiler|first_build|rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|rabbitmq|
 #            beanstalkd|nats|elasticmq|pacer_go|watchers|fuzz|mutants|miri
 #
 # Idempotent and quick when the tool is there, because most make targets call it.
@@ -30,6 +30,27 @@ debian() {
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
     apt-get update -qq >/dev/null || true
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null || missing "$what" "apt-get could not install $*"
+}
+
+# What a build needs: a compiler that is not too old.
+compiler() {
+    have cc || debian "a C compiler (ring and libfuzzer need one)" gcc g++ libc6-dev
+    if have cargo; then
+        local wanted found
+        wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+        found=$(cargo --version | cut -d' ' -f2)
+        [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -1)" = "$wanted" ] ||
+            missing "Rust $wanted or newer" "this is $found; rustup update, or see https://rustup.rs"
+        return
+    fi
+    rust
+}
+
+# The first build takes long: whoever waits knows why.
+first_build() {
+    compiler
+    [ -e "${CARGO_TARGET_DIR:-target}/release/tidegate" ] ||
+        echo "setup: the first build takes about 15 minutes on two cores, and 4 GB of disk"
 }
 
 rust() {
@@ -202,7 +223,7 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
+compiler | first_build | rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
 rabbitmq | beanstalkd | nats | elasticmq | pacer_go) "$1" ;;
 fuzz | mutants | miri | package) "$1" ;;
 *)

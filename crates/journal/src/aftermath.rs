@@ -11,12 +11,23 @@
 
 use std::io;
 
+use memchr::memmem;
+
 use crate::disk::DiskFile;
 use crate::folder::read_up_to;
-use crate::group::{GROUP_HEADER_BYTES, GroupHeader};
+use crate::group::{GROUP_HEADER_BYTES, GROUP_MAGIC, GroupHeader};
 use crate::limits::READ_AHEAD_BYTES;
-use crate::segment::{Mark, MarkKind, SEGMENT_HEADER_BYTES, offset_of};
+use crate::segment::{MARK_MAGIC, Mark, MarkKind, SEGMENT_HEADER_BYTES, offset_of};
 use crate::{Cursor, LogId, Position};
+
+/// The bytes with which headers of groups and marks begin.
+const BOTH_BEGIN: &[u8] = b"TG";
+
+const _: () = {
+    let (group, mark) = (GROUP_MAGIC, MARK_MAGIC);
+    assert!(group[0] == BOTH_BEGIN[0] && group[1] == BOTH_BEGIN[1], "a group begins so");
+    assert!(mark[0] == BOTH_BEGIN[0] && mark[1] == BOTH_BEGIN[1], "a mark begins so");
+};
 
 /// The evidence behind a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +69,8 @@ impl Aftermath {
     }
 
     fn take_claims(&mut self, chunk: &[u8], scanned: usize, offset: u64, log: LogId, first: Position) {
-        for at in 0..scanned {
+        // Most bytes begin neither: only where both would begin is one looked for.
+        for at in memmem::find_iter(&chunk[..chunk.len().min(scanned + 1)], BOTH_BEGIN) {
             let bytes = &chunk[at..];
             let here = Position(offset + at as u64 - SEGMENT_HEADER_BYTES as u64 + first.0);
             let group = GroupHeader::decode(bytes).ok().filter(|group| group.log == log && group.base == here);

@@ -64,9 +64,9 @@ impl ServiceManager {
         }
     }
 
-    /// A journal has failed: it decides nothing any more, but says why to whoever asks.
+    /// A journal has failed: nothing of what it has is decided any more, and whoever asks is told why.
     pub fn failed(&self) {
-        self.send("STATUS=a journal failed; nothing is decided any more");
+        self.send("STATUS=a journal failed: nothing of what it has is decided any more");
     }
 
     /// It finishes what was accepted.

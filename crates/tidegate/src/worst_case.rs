@@ -30,6 +30,8 @@ const TOPIC_LOG_BYTES: u64 = LOG_BYTES + COMMAND_BYTES_WAITING_MAX as u64;
 /// A shape of filters that is not common: a node for each of its levels, in each worker's tables.
 const SHAPE_BYTES: u64 = 1 << 10;
 
+/// Keys that are named where one alone is not enough.
+const LARGEST_NAMED: usize = 4;
 /// Fewer clients are no advice.
 const CLIENTS_MIN: u64 = 16;
 
@@ -83,12 +85,23 @@ impl WorstCase {
         // A quarter at least: if the others leave less, they come next.
         let room = memory_bytes.saturating_sub(sum - bytes).max(memory_bytes / 4);
         let most = (u128::from(largest.value) * u128::from(room) / u128::from(bytes)).max(1);
-        let mut advice = format!(
-            "{} dominates: {} of {}. Set it to {most} or less, or as low as your clients need",
-            largest.key,
-            in_words(bytes),
-            in_words(sum)
-        );
+        let mut advice = match most < u128::from(largest.value) {
+            true => format!(
+                "{} dominates: {} of {}. Set it to {most} or less, or as low as your clients need",
+                largest.key,
+                in_words(bytes),
+                in_words(sum)
+            ),
+            false => {
+                let named = |cost: &Cost| format!("{} ({})", cost.key, cost.bytes.map_or_else(String::new, in_words));
+                let largest = self.0.iter().take(LARGEST_NAMED).map(named).collect::<Vec<_>>().join(", ");
+                format!(
+                    "no key alone makes it fit: of {}, the largest are {largest}. Set several of them as low as your \
+                     clients need",
+                    in_words(sum)
+                )
+            }
+        };
         if let Some(clients) = self.clients_that_fit(memory_bytes) {
             advice += &format!("; with all else as it is, mqtt.connections_max = {clients} fits");
         }

@@ -90,13 +90,17 @@ fn a_token_is_good_until_it_ends_and_only_as_it_was_signed() {
     };
     assert_eq!(at(&issued.token, issued.expires_at_s - 1), Ok("dave".to_owned()));
     assert_eq!(at(&issued.token, issued.expires_at_s), Err(AuthError::Expired));
+    // A clock that was ahead of time when it was signed.
+    let signed_s = issued.expires_at_s - settings(&hash).token_ttl.as_secs();
+    assert_eq!(at(&issued.token, signed_s - 60), Ok("dave".to_owned()), "a clock is put back now and then");
+    assert_eq!(at(&issued.token, signed_s - 3_600), Err(AuthError::Invalid));
     assert_eq!(at("dev-service-token", u64::MAX - 1), Ok("dev".to_owned()));
     assert_eq!(at("", 0), Err(AuthError::Missing));
     for position in (0..issued.token.len()).step_by(7) {
         let mut forged = issued.token.clone().into_bytes();
         forged[position] = if forged[position] == b'x' { b'y' } else { b'x' };
         let forged = String::from_utf8(forged).unwrap();
-        assert_eq!(at(&forged, 0), Err(AuthError::Invalid), "position {position}");
+        assert_eq!(at(&forged, signed_s), Err(AuthError::Invalid), "position {position}");
     }
     assert_eq!(at(&"a".repeat(1 << 20), 0), Err(AuthError::Invalid));
     // "alg": "none", the oldest trick.

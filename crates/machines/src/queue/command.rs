@@ -379,8 +379,9 @@ pub enum Refusal {
     TooManySchedulesOfOwner,
     /// There is no such message.
     #[error(
-        "there is no such message, or not any more: what became of one that is gone is remembered for the trail_ms of \
-         its queue, and not if it was purged or its queue was deleted"
+        "there is no such message, or not any more: by its key, what became of one that is gone is remembered for the \
+         trail_ms of its queue, and not if it was purged or its queue was deleted; by its sender's id, for the \
+         id_window_ms of its queue alone, whether it is gone or not"
     )]
     MessageNotFound,
     /// Somebody has it.

@@ -464,8 +464,8 @@ impl Tracked {
         (self.refusals, self.available) = (0, None);
     }
 
-    /// Why no money is leased. Where all is spent, nothing may be asked for, and so nothing is refused: the strategy bids
-    /// on no request.
+    /// Why no money is leased. Where all is spent, the strategy may bid on no request: nothing is asked for then, nor
+    /// refused.
     pub fn stopped(&self) -> Option<Stopped> {
         self.refused.map(|(why, _)| why).or_else(|| self.used_up())
     }

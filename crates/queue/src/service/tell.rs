@@ -21,15 +21,17 @@ impl<T: RequestTicket> QueueService<T> {
         if passed < 1_000 {
             return;
         }
-        self.rates_at = now;
         self.waiters.forget_asked(now);
+        // Of a queue that came since the last look, all was done since.
+        let is_first = self.rates_at == TimeMs(0);
+        let begun = |totals| if is_first { Rates::new(totals) } else { Rates::default() };
         let mut rates = BTreeMap::new();
         let for_dead_letters: BTreeSet<&str> =
             queues.each_queue().filter_map(|queue| queue.settings.dead_letter.as_deref()).collect();
         self.behind.begin();
         for QueueFigures { name, settings, counts, totals } in queues.each_queue() {
             let known = self.rates.remove_entry(name);
-            let (known_name, mut of_queue) = known.unwrap_or_else(|| (name.into(), Rates::new(totals)));
+            let (known_name, mut of_queue) = known.unwrap_or_else(|| (name.into(), begun(totals)));
             of_queue.follow(totals, passed as f64 / 1_000.0);
             let keeps = settings.is_paused || for_dead_letters.contains(name);
             let said = match keeps {
@@ -39,6 +41,7 @@ impl<T: RequestTicket> QueueService<T> {
             said.inspect(|said| tell_behind(name, *said, &of_queue, &counts, now));
             rates.insert(known_name, of_queue);
         }
+        self.rates_at = now;
         self.behind.keep(|name| rates.contains_key(name));
         self.rates = rates;
     }

@@ -33,8 +33,8 @@ pub trait Ledger {
     /// Open holds of an account that nobody but this pacer has placed.
     fn own(&self, account: &str) -> impl Future<Output = Result<Vec<OpenHold>, String>>;
 
-    /// What holds have paid out of an account, before where an earlier page has ended, as far as this pacer may know it:
-    /// of so many rows of its history.
+    /// What holds have paid out of an account, by so many rows of its history, before where an earlier page has ended;
+    /// as far as this pacer may know it.
     fn posts(
         &self,
         account: &str,

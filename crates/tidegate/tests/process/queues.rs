@@ -162,6 +162,30 @@ fn end(server: Server, settings: &Settings) {
 }
 
 #[test]
+fn the_command_line_sends_all_that_a_message_may_have_and_rates_begin_with_their_queue() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    wait_for("rates were looked at before there was the queue", || {
+        put(&mut http, "first", &json!({}));
+        send_one(&mut http, "first", &json!({"body": "x"}));
+        let queue = ok(http.get("/v1/queues/first"));
+        (queue["sent_per_s"][2].as_f64()? > 0.0).then_some(())
+    });
+    put(&mut http, "orders", &json!({}));
+    let arguments = ["send", "orders", "hi", "--json", "--attribute", "to=+49170", "--attribute", "sum=a=b"];
+    said_as_json(&server, &[&arguments[..], &["--priority", "9", "--ordering-key", "k"]].concat());
+    wait_for("it counts, although nothing follows", || {
+        (ok(http.get("/v1/queues/orders"))["sent_per_s"][2].as_f64()? > 0.0).then_some(())
+    });
+    let got = receive_for(&mut http, "orders", &json!({"max": 1}));
+    assert_eq!(got[0]["attributes"], json!({"to": "+49170", "sum": "a=b"}));
+    assert_eq!((&got[0]["priority"], &got[0]["ordering_key"]), (&json!(9), &json!("k")));
+    end(server, &settings);
+}
+
+#[test]
 fn a_message_goes_its_way_and_its_trail_says_so() {
     let folder = folder();
     let settings = settings(folder.path(), "node = 7\n");

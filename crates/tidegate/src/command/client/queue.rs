@@ -70,6 +70,15 @@ pub enum Queue {
         /// Deliver it so many milliseconds later.
         #[arg(long, value_name = "MS")]
         delay_ms: Option<u64>,
+        /// From 0, the last, to 9, the first.
+        #[arg(long, value_name = "N")]
+        priority: Option<u8>,
+        /// Messages of one key come one after the other.
+        #[arg(long, value_name = "KEY", value_parser = not_empty)]
+        ordering_key: Option<String>,
+        /// An attribute, such as to=+491701234567; again for each.
+        #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
+        attributes: Vec<(String, String)>,
     },
     /// Remove all messages that a queue has now.
     Purge {
@@ -132,6 +141,12 @@ pub enum Message {
     },
 }
 
+/// Reads `NAME=VALUE`.
+fn attribute(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, such as to=+491701234567")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Reads `KEY=VALUE`; what is no JSON is a text.
 fn setting(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, such as lease_ms=60000")?;
@@ -160,9 +175,16 @@ pub(super) fn run(door: &Door, shown: &Shown, what: Queue) -> Result<(), Failure
                 query(&rows, &[("after", after), ("limit", Some(limit))])
             })
         }
-        Queue::Send { name, body, id, delay_ms } => {
+        Queue::Send { name, body, id, delay_ms, priority, ordering_key, attributes } => {
             let mut message = json!({ "body": body });
-            let given = [("id", id.map(Value::from)), ("delay_ms", delay_ms.map(Value::from))];
+            let attributes = attributes.into_iter().map(|(name, value)| (name, value.into())).collect::<Map<_, _>>();
+            let given = [
+                ("id", id.map(Value::from)),
+                ("delay_ms", delay_ms.map(Value::from)),
+                ("priority", priority.map(Value::from)),
+                ("ordering_key", ordering_key.map(Value::from)),
+                ("attributes", (!attributes.is_empty()).then_some(attributes.into())),
+            ];
             for (field, value) in given {
                 if let Some(value) = value {
                     message[field] = value;

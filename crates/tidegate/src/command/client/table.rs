@@ -115,8 +115,17 @@ impl Columns {
     /// A message that was sent.
     pub const SENT: Columns = Columns(&[("key", 26), ("duplicate", 0)]);
     /// What happened to a message.
-    pub const STEP: Columns =
-        Columns(&[("time_ms", 24), ("step", 12), ("schedule", 0), ("consumer", 0), ("until_ms", 0), ("reason", 0)]);
+    pub const STEP: Columns = Columns(&[
+        ("time_ms", 24),
+        ("step", 12),
+        ("to", 0),
+        ("reference", 0),
+        ("text", 0),
+        ("schedule", 0),
+        ("consumer", 0),
+        ("until_ms", 0),
+        ("reason", 0),
+    ]);
     /// A change.
     pub const CHANGE: Columns = Columns(&[
         ("sequence", 10),
