@@ -223,7 +223,8 @@ miri() {
 }
 
 case ${1:-} in
-compiler | first_build | rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | watchers) "$1" ;;
+compiler | first_build | rust | python | clients | libraries | golang) "$1" ;;
+redis | postgres | mosquitto | mochi | watchers) "$1" ;;
 rabbitmq | beanstalkd | nats | elasticmq | pacer_go) "$1" ;;
 fuzz | mutants | miri | package) "$1" ;;
 *)

@@ -26,14 +26,17 @@ use crate::{Action, ConnectionKey, OperatorTicket};
 
 impl<L: LogStore> Broker<L> {
     /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
-    pub fn closed(&mut self, key: ConnectionKey, now: TimeMs) {
-        let Some(index) = self.clients.index(key) else { return };
+    /// Returns what that was worth, in the work of a turn: a session may have ended with thousands of filters.
+    pub fn closed(&mut self, key: ConnectionKey, now: TimeMs) -> isize {
+        let Some(index) = self.clients.index(key) else { return 0 };
+        let filter_work = self.intake.filter_work;
         // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless the
         // will was deleted.
         // The socket closed without a DISCONNECT.
         self.detach(index, true, now);
         self.clients.connections[index].transition(ConnectionEvent::Closed);
         self.forget_connection(index);
+        (self.intake.filter_work - filter_work) as isize
     }
 
     /// Frees everything that belongs to a vacant place.

@@ -44,6 +44,17 @@ fn each_filter_is_work_however_short_it_is() {
     }
 }
 
+/// Many that go together end over several turns.
+#[test]
+fn who_goes_with_many_filters_is_work() {
+    let mut world = World::new(WorldOptions { workers: 1, ..WorldOptions::default() });
+    let filters = |group: &str| (0..100).map(|nth| format!("{group}{nth}")).collect::<Vec<_>>().join(" ");
+    world.run(&format!("s: CONNECT; s: SUBSCRIBE {}; t: CONNECT", filters("")));
+    assert_eq!(world.work_of("t: drop"), 0);
+    let work = world.work_of("s: drop");
+    assert!(work >= 400, "a hundred filters are {work}");
+}
+
 /// A reload looks at the filters of all clients, some in a turn, also of a client with very many.
 #[test]
 fn a_reload_holds_nobody_up() {

@@ -280,6 +280,7 @@ impl Asked for hyper::Request<Coming> {
     fn begin(self, connection: &Connection) -> (Answer, Option<Operation>) {
         if let Some(hot) = connection.routing.hot(self.method(), self.uri().path())
             && names_host(&self)
+            && is_chunked_at_most(&self)
         {
             let (head, body) = self.into_parts();
             let answer = hot.answer(Arc::new(head), HotBody::Coming(body));
@@ -395,6 +396,16 @@ impl Connection {
             let detail = "a request of HTTP/1.1 has the header `Host`, once: a host, and perhaps a port";
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
         }
+        if !is_chunked_at_most(&request) {
+            let detail = "the only `Transfer-Encoding` that there may be is `chunked`, once";
+            let refused = self.refuse(request.headers(), Problem::new(codes::BODY_BROKEN, detail));
+            return Box::pin(async {
+                let mut answer = refused.await;
+                // Where this request ends may not be where a proxy between takes it to.
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                answer
+            });
+        }
         // Whatever its path: a browser asks so before each kind of request, and shows no token.
         if let Some(answer) = self.door.cors.preflight(&request) {
             let counted = self.door.count(request.headers(), self.address);
@@ -461,6 +472,13 @@ fn names_host<B>(request: &hyper::Request<B>) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let has_one = hosts.next().map_or(request.version() < Version::HTTP_11, |host| is_host(host.as_bytes()));
     has_one && hosts.next().is_none()
+}
+
+/// Whether the body is as it is, or in chunks: RFC 9112, 6.1. In another coding, somebody between may read another one.
+fn is_chunked_at_most<B>(request: &hyper::Request<B>) -> bool {
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
 /// Whether the client waits for this answer longer than it takes.

@@ -102,9 +102,9 @@ pub fn run<P: Parcels>(
                         manager.failed();
                         tracing::error!(
                             reason = node.status().failure(),
-                            "a journal failed: nothing of what it has is decided any more, and other rooms go on. If it is \
-                             damaged, stop the process and run tidegate audit, which names what to restore; else \
-                             restart it"
+                            "a journal failed: nothing of what it has is decided any more, and other rooms go on. If \
+                             it is damaged, stop the process and run tidegate audit, which names what to restore; \
+                             else restart it"
                         );
                     }
                 }

@@ -236,6 +236,10 @@ impl World {
         let verb = words.first();
         let client = self.clients.get_mut(name).expect("it is there");
         let (worker, key, now) = (client.worker, client.key.expect("it is connected"), self.now);
+        if verb == "drop" {
+            client.key = None;
+            return self.brokers[worker].closed(key, now);
+        }
         let bytes = client.packet(name, verb, words);
         let mut heard = Heard::default();
         let mut shell = Worker { world: self, worker, heard: &mut heard };

@@ -287,6 +287,19 @@ fn content_types_and_sizes_are_held_to() {
         assert!(answer.json()["detail"].as_str().unwrap().contains(accepted), "{accepted}: {answer:?}");
     }
 
+    for codings in ["gzip, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked"] {
+        for path in ["/v1/transfers", "/v1/holds"] {
+            let mut client = server.connect();
+            client.send(&format!(
+                "POST {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\n\
+                 transfer-encoding: {codings}\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n"
+            ));
+            let answer = client.read_answer().unwrap();
+            assert_eq!(answer.summary(), "400 body_broken", "{codings}");
+            assert!(client.is_closed(), "{codings}");
+        }
+    }
+
     let mut client = server.connect();
     client.send(&format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(40_000)));
     // The rest of such a head is not read, so the system may reset the connection before the answer is through.

@@ -196,12 +196,12 @@ impl<L: LogStore> MqttPort<L> {
                 tell_failed(&error, door, address);
                 if error.kind() == io::ErrorKind::InvalidData {
                     // The client broke TLS or WebSocket, and was told so by them.
-                    self.broker.closed(key, now);
+                    let ended = self.broker.closed(key, now);
                     self.close(key);
-                } else {
-                    self.lose(key, now);
+                    return WORK_OF_VISIT + work_of_bytes(self.scratch.cost()) + ended;
                 }
-                return WORK_OF_VISIT + work_of_bytes(self.scratch.cost());
+                let ended = self.lose(key, now);
+                return WORK_OF_VISIT + work_of_bytes(self.scratch.cost()) + ended;
             }
         };
         socket.set(Flag::READABLE, heard.more || socket.has(Flag::CLOSED));
@@ -223,10 +223,9 @@ impl<L: LogStore> MqttPort<L> {
         let served = drive::hear(&mut PortShell { port: self, context }, key, bytes, (may - work).max(1), now);
         self.scratch = scratch;
         // One that is told why it is closed may have ended before: it still reads.
-        if heard.ended && !self.broker.is_unserved(key) && !self.broker.is_closing(key) {
-            self.lose(key, now);
-        }
-        work + served
+        let is_over = heard.ended && !self.broker.is_unserved(key) && !self.broker.is_closing(key);
+        let ended = if is_over { self.lose(key, now) } else { 0 };
+        work + served + ended
     }
 
     /// A connection began with a load balancer's word, and its address is not trusted. No packet can say so.
@@ -361,14 +360,15 @@ impl<L: LogStore> MqttPort<L> {
         watched
     }
 
-    /// The client is gone.
-    pub(super) fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
-        self.broker.closed(key, now);
+    /// The client is gone. Returns what that was worth.
+    pub(super) fn lose(&mut self, key: ConnectionKey, now: TimeMs) -> isize {
+        let work = self.broker.closed(key, now);
         self.verdicts.forget(key);
         self.latency.forget(key);
         self.newcomers.leave(key);
         if let Some(socket) = self.sockets.remove(key) {
             self.admission.leave(socket.listener, socket.mark, socket.standing());
         }
+        work
     }
 }
