@@ -38,7 +38,7 @@ compiler() {
     if have cargo; then
         local wanted found
         wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
-        found=$(cargo --version | cut -d' ' -f2)
+        found=$(cargo --version 2>/dev/null | cut -d' ' -f2) || missing "a Rust toolchain" "rustup default stable"
         [ "$(printf '%s\n' "$wanted" "$found" | sort -V | head -1)" = "$wanted" ] ||
             missing "Rust $wanted or newer" "this is $found; rustup update, or see https://rustup.rs"
         return
@@ -54,8 +54,8 @@ first_build() {
 }
 
 rust() {
-    have cc || debian "a C compiler (ring and libfuzzer need one)" gcc g++ libc6-dev
     if have cargo; then
+        compiler
         # A toolchain of the minimal profile has neither.
         cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && return
         have rustup || missing "clippy or rustfmt" "install them beside cargo, or see https://rustup.rs"
@@ -63,6 +63,7 @@ rust() {
         rustup component add clippy rustfmt || missing "clippy or rustfmt" "rustup component add clippy rustfmt"
         return
     fi
+    have cc || debian "a C compiler (ring and libfuzzer need one)" gcc g++ libc6-dev
     have curl || debian curl curl ca-certificates
     echo "setup: installing Rust with rustup"
     curl -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal -c clippy -c rustfmt ||

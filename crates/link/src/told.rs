@@ -1,4 +1,5 @@
-//! What the log says of one link: that it does not work, at most once a minute for one reason, and that it works again.
+//! What the log says of one link: that it does not work, at most once a minute while it fails for one reason, and that
+//! it works again.
 
 use std::time::Duration;
 

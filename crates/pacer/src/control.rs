@@ -389,8 +389,9 @@ impl Control {
             of.remove(&number);
             self.leased_up_to = number;
             if let Some(tracked) = self.campaigns.get_mut(&number) {
-                let unsettled = unsettled.get(&number).copied().unwrap_or_default().held;
-                all.extend(tracked.wanted(self.settings, unsettled, now));
+                let held = unsettled.get(&number).copied().unwrap_or_default().held;
+                let since = |at| self.leases.unsettled_since(number, at);
+                all.extend(tracked.wanted(self.settings, (held, since), now));
             }
         }
         self.to_lease = of;

@@ -13,7 +13,8 @@ config! {
             "one user or service makes no new campaign of a shard while it has changed so many of these last; without \
              it, three quarters of pacing.campaigns_max";
         win_deadline_ms: Milliseconds = 10_000, 100..=3_600_000, restart,
-            "how long after its bid a win counts; what bids reserve returns when it has passed";
+            "how long after its bid a win counts; what bids reserve returns when it has passed. Until then each bid \
+             takes two bits of memory: a million bids a second for an hour take 0.9 GB";
         lease_ms: Milliseconds = 1_000, 100..=60_000, restart,
             "for about how long a worker leases the money of a campaign";
         account_prefix: Text = "campaign:", .., restart,
@@ -21,7 +22,9 @@ config! {
         spend_prefix: Text = "spend:", .., restart,
             "what the ids of the accounts begin with that get what campaigns spend";
         users_max: Count<usize> = 1_048_576, 8..=268_435_456, restart,
-            "users that are remembered for frequency caps, over all campaigns; 8 bytes each";
+            "users that are remembered for frequency caps, over all campaigns; 8 bytes each. One in two million users \
+             is taken for another one and counted too often; where there are more users than these, some are \
+             forgotten, and may be shown more than the cap (tidegate_pacer_users_forgotten_total)";
         decisions_bytes_max: Bytes = 1 << 30, 0..=(1 << 44), restart,
             "bytes of the files pacer-decisions/ in data.dir, which `tidegate pacer replay` reads; the oldest are \
              deleted. 0 for none";

@@ -142,11 +142,11 @@ impl Campaigns {
         let already = leased.entry(wanted.campaign).or_default();
         // However much of it returns, what is held adds up.
         let room = BudgetMicros::MAX.left_behind(campaign.exposed + campaign.unreleased);
-        // Of closed leases the ledger may have paid more than the wins that are known, on whatever day.
-        let beside = wanted.unsettled + *already;
-        let in_all = left(campaign).min(room).left_behind(beside);
+        // Of closed leases the ledger may have paid more than the wins that are known.
+        let in_all = left(campaign).min(room).left_behind(wanted.unsettled + *already);
         let on_day = campaign.day_left(wanted.day);
-        let amount = on_day.map_or(in_all, |left| left.left_behind(beside).min(in_all)).min(wanted.amount);
+        let today = on_day.map_or(in_all, |left| left.left_behind(wanted.unsettled_today + *already));
+        let amount = today.min(in_all).min(wanted.amount);
         if amount == BudgetMicros::ZERO || amount < wanted.least {
             let is_enough = |left: BudgetMicros| left > BudgetMicros::ZERO && left >= wanted.least;
             return Err(if !is_enough(campaign.budget_left().left_behind(*already)) {
@@ -314,7 +314,9 @@ impl Campaigns {
                         // Records of before may lease what the ledger still holds.
                         let unsettled = BudgetMicros::ZERO;
                         let never = Life::unsaid(TimeMs(0));
-                        let wanted = LeaseWanted { campaign, amount, least: amount, unsettled, day, life: never };
+                        let (least, unsettled_today) = (amount, unsettled);
+                        let wanted =
+                            LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, life: never };
                         match self.leasable(&mut leased, wanted, Campaign::budget_left) {
                             // And knew one day.
                             Err(NoLease::DayUsed) => life.is_none(),
@@ -358,9 +360,16 @@ impl Campaigns {
                     Some(campaign) => {
                         campaign.plan = (**plan).clone();
                         if let Some(merged) = merged {
-                            campaign.days.merge(*merged);
                             let of_it = self.leases.values_mut().filter(|lease| lease.campaign == *number);
-                            of_it.filter(|lease| merged.has(lease.day)).for_each(|lease| lease.day = merged.day);
+                            for lease in of_it.take(campaign.leases as usize) {
+                                if campaign.days.is_forgotten(lease.day) {
+                                    lease.day = campaign.days.adopt(lease.exposed());
+                                }
+                                if merged.has(lease.day) {
+                                    lease.day = merged.day;
+                                }
+                            }
+                            campaign.days.merge(*merged);
                         }
                     }
                     None => {

@@ -22,6 +22,11 @@ use super::token::{Claims, Signer, TOKEN_BYTES_MAX, password_stamp};
 /// So much may a clock go back, in seconds, and tokens that were signed before it did are good.
 const CLOCK_STEPS_BACK_S: u64 = 300;
 
+/// Whether it is so much earlier now than it was then, that the clock was ahead then.
+pub(super) fn is_before(now_s: u64, then_s: u64) -> bool {
+    now_s.saturating_add(CLOCK_STEPS_BACK_S) < then_s
+}
+
 /// A user or service, and the rights that all its MQTT clients share.
 #[derive(Clone)]
 pub(super) struct Known {
@@ -181,11 +186,10 @@ impl Principals {
         }
         if let Some(claims) = signer.read(bearer) {
             // A clock that was years ahead has signed it: it would be good for years.
-            let is_of_now = claims.iat <= now_s.saturating_add(CLOCK_STEPS_BACK_S);
             return match now_s >= claims.exp {
                 true => Err(AuthError::Expired),
-                false if is_of_now => self.signed(&claims),
-                false => Err(AuthError::Invalid),
+                false if is_before(now_s, claims.iat) => Err(AuthError::Invalid),
+                false => self.signed(&claims),
             };
         }
         self.provided(bearer, hash, address, now_s)

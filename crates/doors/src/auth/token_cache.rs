@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use super::authenticator::{AuthError, Authenticator, Session};
 use super::generations::Generations;
 use super::identity::Identity;
+use super::principals::is_before;
 use super::provider::PROVIDED_TOKEN_BYTES_MAX;
 
 /// Refused tokens that are remembered.
@@ -21,7 +22,8 @@ pub const CACHED_TOKEN_BYTES: u64 =
 /// Remembers sessions by their token.
 #[derive(Debug)]
 pub struct TokenCache {
-    sessions: Generations<Box<str>, Session>,
+    /// With the time at which the token was verified, in seconds since the epoch.
+    sessions: Generations<Box<str>, (Session, u64)>,
     /// Why a token was refused, and when, in seconds since the epoch.
     refused: Generations<Box<str>, (AuthError, u64)>,
     /// Of the authenticator, when the first of them was verified.
@@ -37,7 +39,8 @@ impl TokenCache {
     /// Who has shown `bearer` before, if it is remembered and good at `now_s`; it is not verified.
     pub fn known(&self, by: &Authenticator, bearer: &str, now_s: u64) -> Option<Identity> {
         let is_current = self.generation == by.generation();
-        let session = self.sessions.peek(bearer).filter(|session| is_current && now_s < session.expires_at_s)?;
+        let is_good = |(session, at_s): &&(Session, u64)| now_s < session.expires_at_s && !is_before(now_s, *at_s);
+        let (session, _) = self.sessions.peek(bearer).filter(|_| is_current).filter(is_good)?;
         Some(session.identity.clone())
     }
 
@@ -55,12 +58,16 @@ impl TokenCache {
             self.refused.clear();
             self.generation = generation;
         }
-        if let Some(session) = self.sessions.get(bearer) {
-            if now_s < session.expires_at_s {
-                return Ok(session.identity);
+        if let Some((session, at_s)) = self.sessions.get(bearer) {
+            match now_s < session.expires_at_s {
+                // The clock was ahead when it was verified: it may have signed the token, too.
+                _ if is_before(now_s, at_s) => self.sessions.remove(bearer),
+                true => return Ok(session.identity),
+                false => {
+                    self.sessions.remove(bearer);
+                    return Err(AuthError::Expired);
+                }
             }
-            self.sessions.remove(bearer);
-            return Err(AuthError::Expired);
         }
         if let Some((error, at_s)) = self.refused.peek(bearer)
             && now_s <= at_s + 1
@@ -72,7 +79,7 @@ impl TokenCache {
                 self.refused.insert(bearer.into(), (error.clone(), now_s));
             }
         })?;
-        self.sessions.insert(bearer.into(), session.clone());
+        self.sessions.insert(bearer.into(), (session.clone(), now_s));
         Ok(session.identity)
     }
 }

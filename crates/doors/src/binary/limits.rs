@@ -47,10 +47,12 @@ pub const PARTING_BYTES_OF_VISIT_MAX: usize = 64 << 10;
 /// Sessions that gave way to others and whose clients have not ended: so many descriptors more than connections.
 pub const GAVE_WAY_MAX: usize = 2;
 /// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
-pub const PARKED_MAX: usize = 1_024;
+pub const PARKED_MAX: usize = 8_192;
 /// Accounts whose kind a worker remembers.
 pub const KINDS_REMEMBERED: usize = 1 << 16;
 
 const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
+// One connection leaves places for others.
+const _: () = assert!(IN_FLIGHT_MAX * 4 <= PARKED_MAX);
 // A connection that has not shown a token can hold only a small frame.
 const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

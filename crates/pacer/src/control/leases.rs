@@ -149,6 +149,17 @@ impl Leases {
         all
     }
 
+    /// What the ledger may hold of closed leases of a campaign that were opened then or later.
+    pub fn unsettled_since(&self, campaign: u32, at: TimeMs) -> BudgetMicros {
+        let known = self.closing.iter().map(|lease| self.all[lease]);
+        let of_it = known.filter(|known| known.campaign == campaign && known.life.opened >= at);
+        let held = of_it.filter_map(|known| match known.stage {
+            Stage::Closing { outstanding, .. } => Some(outstanding.held),
+            _ => None,
+        });
+        held.sum()
+    }
+
     /// Whether a campaign has a lease.
     pub fn has_of(&self, campaign: u32) -> bool {
         self.of_campaigns.contains_key(&campaign)

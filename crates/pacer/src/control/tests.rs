@@ -492,7 +492,15 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
         capped.plan.daily_micros = daily;
         control.learn(capped);
         let [amount, least, unsettled] = [500, 100, 0].map(BudgetMicros);
-        let wanted = |day| LeaseWanted { campaign: 7, amount, least, unsettled, day, life: Life::of(NOW, 10_000) };
+        let wanted = |day| LeaseWanted {
+            campaign: 7,
+            amount,
+            least,
+            unsettled,
+            unsettled_today: unsettled,
+            day,
+            life: Life::of(NOW, 10_000),
+        };
         let mut last = Update::default();
         for (counter, day) in [(1, 20_000), (2, 20_000), (3, 20_001)] {
             control.take_updates(NOW);

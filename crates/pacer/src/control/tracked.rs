@@ -328,11 +328,12 @@ impl Tracked {
         }
     }
 
-    /// What is to be leased for which worker, where the ledger may hold so much of closed leases.
+    /// What is to be leased for which worker, where the ledger may hold so much of closed leases: in all, and of those
+    /// that were opened at a time or later.
     pub fn wanted(
         &mut self,
         settings: ControlSettings,
-        unsettled: BudgetMicros,
+        (unsettled, unsettled_since): (BudgetMicros, impl Fn(TimeMs) -> BudgetMicros),
         now: TimeMs,
     ) -> Vec<(u16, LeaseWanted)> {
         let is_refused = self.is_refused(now);
@@ -340,7 +341,8 @@ impl Tracked {
         if self.view.is_ended || plan.paused || is_refused || plan.flight_at(now).is_none() {
             return Vec::new();
         }
-        let day = self.day(now).number;
+        let ZoneDay { number: day, begins, .. } = self.day(now);
+        let unsettled_today = if unsettled == BudgetMicros::ZERO { unsettled } else { unsettled_since(begins) };
         let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
         // What is left is not all given to the first who asks.
         let Spending { spent, exposed, unreleased, .. } = self.view.spending;
@@ -374,7 +376,8 @@ impl Tracked {
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             // Another one for each request in a minute would be many records for few bids.
             let life = Life::of(now, if is_slow { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
-            wanted.push((worker as u16, LeaseWanted { campaign, amount, least, unsettled, day, life }));
+            let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, life };
+            wanted.push((worker as u16, wish));
         }
         wanted
     }
@@ -461,7 +464,8 @@ impl Tracked {
         let price = BudgetMicros(self.view.plan.price_micros.0.into());
         let is_spent = self.view.spending.spent + price > self.view.plan.budget_micros;
         self.refused = self.refused.filter(|(why, _)| is_spent && *why == Stopped::BudgetUsed);
-        (self.refusals, self.available) = (0, None);
+        // Its day may end meanwhile.
+        (self.refusals, self.available, self.day) = (0, None, None);
     }
 
     /// Why no money is leased. Where all is spent, the strategy may bid on no request: nothing is asked for then, nor

@@ -131,6 +131,8 @@ pub struct LeaseWanted {
     pub least: BudgetMicros,
     /// What the ledger may still hold of closed leases of the campaign: it has not taken their settlements yet.
     pub unsettled: BudgetMicros,
+    /// The same of leases that were opened on this day.
+    pub unsettled_today: BudgetMicros,
     /// The day of the campaign's zone: days since 1970.
     pub day: i32,
     /// When the lease is bid with.

@@ -103,7 +103,18 @@ impl Days {
         }
     }
 
-    /// What counts for some days counts for another one from now on.
+    /// Whether this day is forgotten: what was leased for it counts for the first that is known.
+    pub fn is_forgotten(&self, number: i32) -> bool {
+        self.known.len() == DAYS_MAX && number < self.known[0].number
+    }
+
+    /// Of a lease of a forgotten day: for which day it counts from now on, with what of it is exposed.
+    pub fn adopt(&mut self, exposed: BudgetMicros) -> i32 {
+        self.known[0].exposed += exposed;
+        self.known[0].number
+    }
+
+    /// What counts for some days counts for another one from now on. No lease is of a forgotten day.
     pub fn merge(&mut self, merged: MergedDays) {
         let (mut spent, mut exposed) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
         for day in self.known.extract_if(.., |day| merged.has(day.number)) {
@@ -126,8 +137,7 @@ impl Days {
 
     /// Whether money can have been leased for this day.
     pub fn may_have(&self, number: i32) -> bool {
-        let is_forgotten = self.known.len() == DAYS_MAX && number < self.known[0].number;
-        is_forgotten || self.find(number).is_some()
+        self.is_forgotten(number) || self.find(number).is_some()
     }
 
     /// Whether they can be.

@@ -244,7 +244,11 @@ impl Event {
                 put_number(into, (*number).into());
                 put_bytes(into, id.as_bytes());
                 put_bytes(into, &form::write(plan));
-                put_name(into, by);
+                match merged {
+                    None => put_name(into, by),
+                    // Something stands behind it.
+                    Some(_) => put_bytes(into, by.as_bytes()),
+                }
                 if let Some(MergedDays { first, last, day }) = merged {
                     [first, last, day].into_iter().for_each(|number| put_number(into, zigzag(*number)));
                 }
@@ -334,8 +338,12 @@ impl Event {
                 let number = reader.small()?;
                 let id = reader.text()?.into();
                 let plan = Box::new(form::read(reader.bytes()?)?);
-                let by = reader.name()?;
+                let is_at_end = reader.is_at_end();
+                let by: Box<str> = if is_at_end { "".into() } else { reader.text()?.into() };
                 let merged = if reader.is_at_end() { None } else { Some(read_merged(&mut reader)?) };
+                if by.is_empty() && merged.is_none() && !is_at_end {
+                    return Err(Malformed);
+                }
                 What::Put { number, id, plan, by, merged }
             }
             ENDED => What::Ended { number: reader.small()?, by: reader.name()? },

@@ -80,7 +80,7 @@ impl Driven {
     fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
         let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
         let life = Life::of(self.now, 10_000);
-        let wanted = LeaseWanted { campaign, amount, least, unsettled, day, life };
+        let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today: unsettled, day, life };
         let opened = self.ask(Command::Open { wanted: vec![wanted] });
         let Outcome::Opened(opened) = opened else { panic!("it was opened: {opened:?}") };
         opened[0]
@@ -228,6 +228,26 @@ fn another_zone_gives_no_second_cap_for_today() {
     // Where the day has the same number, what counts for it goes on.
     driven.put("shoes", in_zone("Europe/Berlin"));
     assert_eq!(driven.open(1, 40, 100), Err(NoLease::DayUsed));
+    driven.state.assert_sound();
+}
+
+/// A lease of a day that is forgotten is closed, and the ledger does not settle it.
+#[test]
+fn days_count_as_one_beside_leases_of_days_that_are_forgotten() {
+    const DAY_MS: u64 = 86_400_000;
+    let in_zone = |zone: &str| Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) };
+    let mut driven = Driven::new();
+    driven.put("shoes", in_zone("UTC"));
+    let leases: Vec<LeaseId> = (95..=100).map(|day| driven.open(1, 10, day).expect("there is money").id).collect();
+    driven.ask(Command::Close { leases: vec![leases[0]] });
+    driven.now = TimeMs(100 * DAY_MS + 18 * 3_600_000);
+    // Nobody has put it: nothing stands where its name would.
+    let (id, plan) = ("shoes".into(), Box::new(in_zone("Asia/Tokyo")));
+    driven.ask(Command::Put { id, plan, by: "".into() });
+    assert_eq!(driven.restarted(), driven.state);
+    assert_eq!(driven.win(leases[1], 0, 5), WinOutcome::Taken, "of a day that was forgotten");
+    assert_eq!(driven.open(1, 40, 101).map(|lease| lease.amount.0), Ok(30));
+    driven.ask(Command::Settle { leases: vec![leases[0]] });
     driven.state.assert_sound();
 }
 
@@ -629,7 +649,8 @@ fn a_process_begins_once_and_leases_that_were_opened_are_told_from_others() {
     driven.now = TimeMs(500);
     let life = Life::of(TimeMs(500), 10_000);
     let amount = BudgetMicros(5);
-    let wanted = LeaseWanted { campaign: 1, amount, least: amount, unsettled: BudgetMicros::ZERO, day: 0, life };
+    let (least, unsettled) = (amount, BudgetMicros::ZERO);
+    let wanted = LeaseWanted { campaign: 1, amount, least, unsettled, unsettled_today: unsettled, day: 0, life };
     driven.ask(Command::Open { wanted: vec![wanted] });
     let Outcome::Openings(openings) = driven.ask(Command::Openings) else { panic!("of openings") };
     assert_eq!(openings.opened(), 2);

@@ -55,6 +55,7 @@ const AGAIN_AT_OTHER: Duration = Duration::from_secs(3);
 const RECHECK: Duration = Duration::from_secs(1);
 /// And so often where it does not find a hold.
 const RECHECK_MISSED: Duration = Duration::from_millis(100);
+
 /// The other server, if the configuration names one.
 pub fn ledger_elsewhere(document: &Document) -> Result<Option<OtherServer>> {
     let keys: PacingLedgerKeys = document.section()?;
@@ -109,7 +110,7 @@ struct Open {
 enum Failed {
     /// It is not known whether anything was.
     Unanswered(String),
-    /// The token may not do it, whatever it is asked for.
+    /// The token may not do it.
     Forbidden(String),
     /// It has another ledger than before.
     Other(String),
@@ -138,24 +139,23 @@ impl Elsewhere {
         self.ask(asked, &mut open).await.or_else(|failed| failed.answer(holds))
     }
 
-    /// Reads something; `None` if the token may not.
-    async fn read<A: Ask>(&self, asked: A) -> Result<Option<A::Said>, String> {
+    /// Reads something.
+    async fn read<A: Ask>(&self, asked: A) -> Result<A::Said, Failed> {
         let mut open = self.open.lock().await;
-        match self.ask(asked, &mut open).await {
-            Ok(said) => Ok(Some(said)),
-            Err(Failed::Forbidden(why)) => {
-                if !self.is_blind.replace(true) {
-                    tracing::warn!(
-                        why,
-                        "the token of [pacing.ledger] may not read what was paid out of the accounts of campaigns: if \
-                         the log of campaigns loses its end, or an older backup of it is restored, what it has \
-                         forgotten is spent once more. Give its service the grant \"read:CAMPAIGN_ACCOUNTS\" there, \
-                         as \"read:campaign:*\""
-                    );
-                }
-                Ok(None)
-            }
-            Err(Failed::Unanswered(why) | Failed::Other(why)) => Err(why),
+        self.ask(asked, &mut open).await
+    }
+
+    /// Warns, once, that it cannot be known what was paid out of an account.
+    fn tell_blind(&self, account: &str, why: &str) {
+        if !self.is_blind.replace(true) {
+            tracing::warn!(
+                account,
+                why,
+                "the token of [pacing.ledger] may not read what was paid out of this account, and perhaps others: if \
+                 the log of campaigns loses its end, or an older backup of it is restored, what it has forgotten is \
+                 spent once more. Give its service there the grant \"read:ACCOUNTS\", such as \"read:campaign:*\", and \
+                 restart this server before it has paid more"
+            );
         }
     }
 
@@ -208,7 +208,10 @@ impl Elsewhere {
             if !was_connected {
                 all_failed.fill(None);
             }
-            all_failed[kind] = failed;
+            // What is read of one account says nothing of another one.
+            if A::KIND != Kind::Read {
+                all_failed[kind] = failed;
+            }
         } else {
             all_failed.fill(failed);
         }
@@ -274,6 +277,12 @@ impl Failed {
         }
     }
 
+    /// In words.
+    fn why(self) -> String {
+        let (Failed::Unanswered(why) | Failed::Forbidden(why) | Failed::Other(why)) = self;
+        why
+    }
+
     /// The answer to a request for so many holds.
     fn answer(self, count: usize) -> Result<Vec<Decided>, String> {
         match self {
@@ -303,11 +312,20 @@ impl Ledger for Elsewhere {
 
     /// Those of a copy of this pacer's directory, too: less is spent then than may be, not more.
     async fn posts(&self, account: &str, before: Option<Box<str>>, rows: u32) -> Result<PostPage, String> {
-        Ok(self.read(ReadPosts { account: account.into(), before, rows }).await?.unwrap_or_default())
+        let is_first = before.is_none();
+        match self.read(ReadPosts { account: account.into(), before, rows }).await {
+            Ok(page) => Ok(page),
+            // Behind a page that it could read, it has not been told all.
+            Err(Failed::Forbidden(why)) if is_first => {
+                self.tell_blind(account, &why);
+                Ok(PostPage::default())
+            }
+            Err(failed) => Err(failed.why()),
+        }
     }
 
     async fn posted(&self, id: &str) -> Result<Option<u64>, String> {
-        Ok(self.read(ReadPosted(id.into())).await?.flatten())
+        self.read(ReadPosted(id.into())).await.map_err(Failed::why)
     }
 
     /// Connects if need be, so that a wrong address, token or ledger is known before somebody bids.
