@@ -397,7 +397,7 @@ impl Connection {
             return self.refuse(request.headers(), Problem::new(codes::HOST_INVALID, detail));
         }
         if !is_chunked_at_most(&request) {
-            let detail = "the only `Transfer-Encoding` that there may be is `chunked`, once";
+            let detail = "a body may be sent in one coding at most, once: `chunked`";
             let refused = self.refuse(request.headers(), Problem::new(codes::BODY_BROKEN, detail));
             return Box::pin(async {
                 let mut answer = refused.await;
