@@ -30,6 +30,7 @@ use super::ciphertext::Ciphertext;
 use super::coming::{self, Coming};
 use super::door::Door;
 use super::host::is_host;
+use super::lane::plain::is_chunked_at_most;
 use super::lane::{self, ForHyper};
 use super::parting::EdgePlace;
 use super::patient::Patient;
@@ -472,13 +473,6 @@ fn names_host<B>(request: &hyper::Request<B>) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let has_one = hosts.next().map_or(request.version() < Version::HTTP_11, |host| is_host(host.as_bytes()));
     has_one && hosts.next().is_none()
-}
-
-/// Whether the body is as it is, or in chunks: RFC 9112, 6.1. In another coding, somebody between may read another one.
-fn is_chunked_at_most<B>(request: &hyper::Request<B>) -> bool {
-    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
-    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-    codings.next().is_none_or(is_chunked) && codings.next().is_none()
 }
 
 /// Whether the client waits for this answer longer than it takes.

@@ -167,5 +167,12 @@ fn length(digits: &[u8]) -> Option<usize> {
     is_number.then(|| digits.iter().fold(0, |length, digit| length * 10 + usize::from(digit - b'0')))
 }
 
+/// Whether the body is as it is, or in chunks: RFC 9112, 6.1. In another coding, somebody between may read another one.
+pub(crate) fn is_chunked_at_most<B>(request: &hyper::Request<B>) -> bool {
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    codings.next().is_none_or(is_chunked) && codings.next().is_none()
+}
+
 #[cfg(test)]
 mod tests;
