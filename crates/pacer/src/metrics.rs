@@ -57,8 +57,8 @@ metrics! {
              move what was spent, or to give back what was not. It is asked again.";
         paid_otherwise: Counter
             "tidegate_pacer_leases_paid_otherwise_total" "Leases of which the ledger had moved another amount already, \
-             which stands: one of the two logs is of an older backup, or somebody else has settled the hold. In \
-             the ledger of this server, the greater of the two amounts counts against the budget.";
+             which stands: one of the two logs is of an older backup, or somebody else has settled the hold. The \
+             greater of the two amounts counts against the budget.";
         regained: Counter
             "tidegate_pacer_leases_regained_total" "Leases that the ledger had paid, and that the log of campaigns did \
              not know at the start: it had lost its end, or was of an older backup. They count against the budgets.";

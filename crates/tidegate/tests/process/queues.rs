@@ -171,13 +171,14 @@ fn the_command_line_sends_all_that_a_message_may_have_and_rates_begin_with_their
         put(&mut http, "first", &json!({}));
         send_one(&mut http, "first", &json!({"body": "x"}));
         let queue = ok(http.get("/v1/queues/first"));
-        (queue["sent_per_s"][2].as_f64()? > 0.0).then_some(())
+        (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
     });
     put(&mut http, "orders", &json!({}));
     let arguments = ["send", "orders", "hi", "--json", "--attribute", "to=+49170", "--attribute", "sum=a=b"];
     said_as_json(&server, &[&arguments[..], &["--priority", "9", "--ordering-key", "k"]].concat());
     wait_for("it counts, although nothing follows", || {
-        (ok(http.get("/v1/queues/orders"))["sent_per_s"][2].as_f64()? > 0.0).then_some(())
+        let queue = ok(http.get("/v1/queues/orders"));
+        (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
     });
     let got = receive_for(&mut http, "orders", &json!({"max": 1}));
     assert_eq!(got[0]["attributes"], json!({"to": "+49170", "sum": "a=b"}));
