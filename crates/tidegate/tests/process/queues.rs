@@ -173,13 +173,16 @@ fn the_command_line_sends_all_that_a_message_may_have_and_rates_begin_with_their
         let queue = ok(http.get("/v1/queues/first"));
         (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
     });
+    put(&mut http, "second", &json!({}));
+    let many = vec![json!({"body": "x"}); 500];
+    ok(http.post("/v1/queues/second/messages", &json!({ "messages": many })));
+    wait_for("they count, although nothing follows", || {
+        let queue = ok(http.get("/v1/queues/second"));
+        (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
+    });
     put(&mut http, "orders", &json!({}));
     let arguments = ["send", "orders", "hi", "--json", "--attribute", "to=+49170", "--attribute", "sum=a=b"];
     said_as_json(&server, &[&arguments[..], &["--priority", "9", "--ordering-key", "k"]].concat());
-    wait_for("it counts, although nothing follows", || {
-        let queue = ok(http.get("/v1/queues/orders"));
-        (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
-    });
     let got = receive_for(&mut http, "orders", &json!({"max": 1}));
     assert_eq!(got[0]["attributes"], json!({"to": "+49170", "sum": "a=b"}));
     assert_eq!((&got[0]["priority"], &got[0]["ordering_key"]), (&json!(9), &json!("k")));
