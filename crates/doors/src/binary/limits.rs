@@ -4,8 +4,8 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 
 use crate::held_bytes::HeldBytesLimits;
 
-/// Requests of one connection under way; beyond it the socket is not read. As many as their replies are owed at least:
-/// over one connection, a disk that takes 10 ms for each sync still leaves 200,000 small requests a second.
+/// Requests of one connection under way; beyond it the socket is not read. So many short replies fit its outbox, and a
+/// disk that takes 10 ms for each sync leaves one connection 200,000 requests a second.
 pub const IN_FLIGHT_MAX: usize = OUTBOX_BYTES_MAX / REPLY_BYTES;
 /// Bytes of a reply of a few fields, about.
 pub const REPLY_BYTES: usize = 512;

@@ -77,8 +77,8 @@ pub trait Treasury {
     /// leases that cannot be told apart from those of this one.
     fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>>;
 
-    /// What the ledger has paid out of an account for leases of this pacer, before where an earlier page has ended:
-    /// nothing, where another pacer may have leases that cannot be told apart from those of this one.
+    /// What the ledger has paid out of an account for leases of this pacer, before where an earlier page has ended. It
+    /// may be for leases of a copy of this pacer, too; it is nothing where this pacer may not read it.
     fn paid_of(&self, account: &str, before: Option<Box<str>>) -> impl Future<Output = Result<PaidPage, String>>;
 
     /// How the ledger is.

@@ -203,10 +203,15 @@ fn what_the_ledger_may_have_paid_of_closed_leases_counts_for_the_day() {
     assert_eq!(driven.open(1, 70, 5), Err(NoLease::DayUsed));
 }
 
+const DAY_MS: u64 = 86_400_000;
+
+/// A plan with a cap of 40 for each day of a zone.
+fn in_zone(zone: &str) -> Plan {
+    Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) }
+}
+
 #[test]
 fn another_zone_gives_no_second_cap_for_today() {
-    const DAY_MS: u64 = 86_400_000;
-    let in_zone = |zone: &str| Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) };
     let mut driven = Driven::new();
     driven.put("shoes", in_zone("UTC"));
     driven.now = TimeMs(100 * DAY_MS + 18 * 3_600_000);
@@ -234,8 +239,6 @@ fn another_zone_gives_no_second_cap_for_today() {
 /// A lease of a day that is forgotten is closed, and the ledger does not settle it.
 #[test]
 fn days_count_as_one_beside_leases_of_days_that_are_forgotten() {
-    const DAY_MS: u64 = 86_400_000;
-    let in_zone = |zone: &str| Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) };
     let mut driven = Driven::new();
     driven.put("shoes", in_zone("UTC"));
     let leases: Vec<LeaseId> = (95..=100).map(|day| driven.open(1, 10, day).expect("there is money").id).collect();
