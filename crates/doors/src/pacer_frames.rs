@@ -33,7 +33,7 @@ use crate::binary::frames::{Answers, BYTES_PER_WORK_OF_DECODING, Frames, PACER_F
 use crate::json::Problem;
 use crate::pacer_calls::BIDS;
 use crate::pacer_changes::{Change, Changed};
-use crate::pacer_notices::{Issuer, Notices};
+use crate::pacer_notices::{Issuer, NoticeMetrics, Notices};
 
 /// Bid requests or notices whose answers are as much work of the port as a frame.
 const BIDS_PER_WORK: usize = 4;
@@ -54,6 +54,7 @@ pub struct PacerFrames {
     /// Which plans are taken.
     rules: PlanRules,
     answers: Answers,
+    metrics: NoticeMetrics,
     /// Answers to messages.
     out: Vec<(Address, BidderMessage)>,
 }
@@ -74,13 +75,20 @@ struct Packet {
 }
 
 impl PacerFrames {
-    /// For the port at `me`, with this bidder inside; tokens are signed by `tokens`.
-    pub fn new(me: Address, bidder: Bidder, tokens: TokenKey, client: CampaignClient, rules: PlanRules) -> PacerFrames {
+    /// With this bidder inside, and whoever asks the shards for it; tokens are signed by `tokens`.
+    pub fn new(
+        bidder: Bidder,
+        tokens: TokenKey,
+        asker: Asker<CampaignClient>,
+        rules: PlanRules,
+        metrics: NoticeMetrics,
+    ) -> PacerFrames {
         PacerFrames {
             bidder,
             tokens,
             rules,
-            asker: Asker::new(me, client),
+            metrics,
+            asker,
             packets: Slab::new(),
             asked: Slab::new(),
             answers: Vec::new(),
@@ -152,7 +160,7 @@ impl PacerFrames {
         let answer = match failed {
             // Which of them count is unknown: they are to be sent again, and count once.
             Some(why) => Err(Problem::from(why).into()),
-            None => Ok(written(&notices.into_outcomes())),
+            None => Ok(written(&notices.into_outcomes(&self.metrics))),
         };
         self.answers.push((token, answer));
     }

@@ -30,6 +30,7 @@ use utoipa::OpenApi;
 use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
 use crate::pacer_changes::{self, Change, Changed};
+use crate::pacer_notices::NoticeMetrics;
 
 pub use openrtb::Auctions;
 pub use tidegate_pacer::plan::PlanRules;
@@ -48,6 +49,8 @@ pub struct PacerHttp {
     pub live: LiveTable,
     /// Which plans are taken.
     pub rules: PlanRules,
+    /// Counts what becomes of notices.
+    pub notices: NoticeMetrics,
     /// What auctions of OpenRTB need.
     pub auctions: Auctions,
 }
@@ -62,6 +65,7 @@ struct Served {
     tokens: TokenKey,
     live: LiveTable,
     rules: PlanRules,
+    notices: NoticeMetrics,
     auctions: Arc<Auctions>,
 }
 
@@ -104,10 +108,10 @@ impl HttpRoom for PacerHttp {
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, auctions } = *self;
+        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, notices, auctions } = *self;
         let page = page::routes(Routes::new(), door);
         let (door, auctions) = (door.clone(), Arc::new(auctions));
-        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, auctions };
+        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, notices, auctions };
         let campaign = get(campaigns::read_campaign)
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)

@@ -11,10 +11,33 @@ use tidegate_pacer::family::CampaignRequest;
 use tidegate_pacer::machine::{Command, LeaseId, LossOutcome, Outcome, Win, WinOutcome};
 use tidegate_pacer::token::{Bid, TokenKey};
 use tidegate_pacer::units::PriceMicros;
+use tidegate_telemetry::metrics;
 use tidegate_wire::pacer::NoticeOutcome;
+
+metrics! {
+    /// What became of notices. Each door and each of its threads has its own.
+    #[derive(Clone)]
+    pub struct NoticeMetrics() {
+        wins: SharedCounterFamily(outcome: "taken" "duplicate" "late" "token_invalid" "price_above_bid" "lost")
+            "tidegate_pacer_win_notices_total"
+            "Notices of wins by what became of them: `taken` ones are paid, `duplicate` ones were before. A `late` one \
+             came behind the deadline or when its lease was closed, one of a `token_invalid` is of another server, of a \
+             timeline that a restore has ended, or forged; `lost` was said before. Nobody pays any of these.";
+        losses: SharedCounterFamily(outcome: "taken" "duplicate" "late" "token_invalid" "won")
+            "tidegate_pacer_loss_notices_total" "Notices of losses, likewise; `won` bids stay so.";
+    }
+}
+
+/// What notices are of.
+#[derive(Clone, Copy)]
+enum Kind {
+    Wins,
+    Losses,
+}
 
 /// Notices of one request.
 pub struct Notices {
+    kind: Kind,
     /// In their order. Those that a shard judges are unspecified until [`Notices::judged`].
     outcomes: Vec<NoticeOutcome>,
     /// Where in `outcomes` stands what each of the shards is asked.
@@ -49,18 +72,19 @@ impl Issuer<'_> {
             let bid = self.bid(token.as_ref())?;
             if price > bid.price { Err(NoticeOutcome::PriceAboveBid) } else { Ok(bid.won(price, self.now)) }
         });
-        Notices::sort(checked, |win: &Win| win.bid.lease, |wins| Command::Win { wins })
+        Notices::sort(Kind::Wins, checked, |win: &Win| win.bid.lease, |wins| Command::Win { wins })
     }
 
     /// Bids were lost.
     pub fn losses<T: AsRef<[u8]>>(&self, losses: impl Iterator<Item = T>) -> (Notices, Vec<CampaignRequest>) {
         let checked = losses.map(|token| self.bid(token.as_ref()));
-        Notices::sort(checked, |bid: &Bid| bid.lease, |bids| Command::Lose { bids })
+        Notices::sort(Kind::Losses, checked, |bid: &Bid| bid.lease, |bids| Command::Lose { bids })
     }
 }
 
 impl Notices {
     fn sort<N>(
+        kind: Kind,
         checked: impl Iterator<Item = Result<N, NoticeOutcome>>,
         lease_of: fn(&N) -> LeaseId,
         command: fn(Vec<N>) -> Command,
@@ -84,7 +108,7 @@ impl Notices {
             asked.push(CampaignRequest { shard, command: command(notices) });
             places.push(of_shard);
         }
-        (Notices { outcomes, waiting: places.len(), places }, asked)
+        (Notices { kind, outcomes, waiting: places.len(), places }, asked)
     }
 
     /// What a shard has answered: the one that was to be asked first has number 0.
@@ -110,9 +134,14 @@ impl Notices {
         self.waiting == 0
     }
 
-    /// The outcomes, in the order of the notices.
-    pub fn into_outcomes(self) -> Vec<NoticeOutcome> {
+    /// The outcomes, in the order of the notices, which are counted.
+    pub fn into_outcomes(self, metrics: &NoticeMetrics) -> Vec<NoticeOutcome> {
         assert!(self.waiting == 0, "all shards were heard");
+        let counted = match self.kind {
+            Kind::Wins => &metrics.wins,
+            Kind::Losses => &metrics.losses,
+        };
+        self.outcomes.iter().for_each(|outcome| counted.increment(name_of(*outcome)));
         self.outcomes
     }
 }

@@ -7,7 +7,7 @@ use tidegate_pacer::bidders::{BidderClient, BidderMessage, EdgeBidder};
 use tidegate_pacer::family::{CAMPAIGNS, CampaignClient, CampaignMessage};
 use tidegate_pacer::frequency::FrequencyTable;
 use tidegate_pacer::room::{Shared, bidders_of, tokens_of};
-use tidegate_runtime::Carries;
+use tidegate_runtime::{Asker, Carries};
 
 use crate::binary::frames::OpenFrames;
 use crate::http_room::OpenHttpRoom;
@@ -16,6 +16,7 @@ use crate::pacer_frames::PacerFrames;
 use crate::pacer_http::{Auctions, PacerHttp};
 
 pub use crate::pacer_http::PlanRules;
+pub use crate::pacer_notices::NoticeMetrics;
 
 /// The port that has the bidders inside.
 pub const BIDDERS_PORT: u16 = 0;
@@ -31,7 +32,9 @@ where
         let shards = site.placement().shards(CAMPAIGNS);
         let tokens = tokens_of(site);
         let bidder = Bidder::new(tokens.clone(), users.clone()).sampling(sampled);
-        Box::new(PacerFrames::new(me, bidder, tokens, CampaignClient::new(shards), rules.clone()))
+        let asker = Asker::new(me, CampaignClient::new(shards));
+        let metrics = NoticeMetrics::register(site.registry());
+        Box::new(PacerFrames::new(bidder, tokens, asker, rules.clone(), metrics))
     })
 }
 
@@ -70,6 +73,7 @@ where
             tokens,
             live: door.shared.live.clone(),
             rules: door.rules.clone(),
+            notices: NoticeMetrics::register(site.registry()),
             auctions: Auctions { bidder, settings, win_deadline_ms: door.win_deadline_ms },
         })
     })

@@ -67,6 +67,8 @@ pub struct QueueHttp {
         browse::list_all_messages,
         messages::read_message,
         messages::read_message_of_id,
+        messages::reschedule_message_of_id,
+        messages::cancel_message_of_id,
         messages::reschedule_message,
         messages::cancel_message,
         leases::receive_messages,
@@ -112,11 +114,15 @@ impl HttpRoom for QueueHttp {
             .patch(messages::reschedule_message)
             .delete(messages::cancel_message)
             .with_state(served.clone());
+        let of_id = get(messages::read_message_of_id)
+            .patch(messages::reschedule_message_of_id)
+            .delete(messages::cancel_message_of_id)
+            .with_state(served.clone());
         Routes::new()
             .route("/v1/queues", get(queues::list_queues).with_state(served.clone()))
             .route("/v1/queues/{name}", queue)
             .route("/v1/queues/{name}/messages", of_queue)
-            .route("/v1/queues/{name}/ids/{id}", get(messages::read_message_of_id).with_state(served.clone()))
+            .route("/v1/queues/{name}/ids/{id}", of_id)
             .route("/v1/queues/{name}/receive", post(leases::receive_messages).with_state(served.clone()))
             .route("/v1/queues/{name}/acknowledge", post(leases::acknowledge_messages).with_state(served.clone()))
             .route("/v1/queues/{name}/extend", post(leases::extend_leases).with_state(served.clone()))

@@ -423,10 +423,14 @@ impl Control {
                 self.leases.insert(lease.id, known);
             }
             Err(why) => {
+                let (why, none) = (Stopped::of(why), BudgetMicros::ZERO);
                 if let Some(tracked) = self.campaigns.get_mut(&wanted.campaign) {
-                    tracked.refused(worker, Stopped::from(why), BudgetMicros::ZERO, now);
+                    match why {
+                        Some(why) => tracked.refused(worker, why, none, now),
+                        None => tracked.not_granted(worker),
+                    }
                 }
-                self.note_refusal(wanted.campaign, worker, (Stopped::from(why), BudgetMicros::ZERO), now);
+                why.into_iter().for_each(|why| self.note_refusal(wanted.campaign, worker, (why, none), now));
             }
         }
     }

@@ -139,6 +139,10 @@ impl Campaigns {
     ) -> Result<BudgetMicros, NoLease> {
         let campaign = self.campaigns.get(&wanted.campaign).filter(|campaign| !campaign.is_ended);
         let campaign = campaign.ok_or(NoLease::CampaignUnknown)?;
+        let is_of_plan = wanted.version == campaign.plan.version || campaign.is_today(wanted.day, wanted.life.opened);
+        if !is_of_plan {
+            return Err(NoLease::ZoneChanged);
+        }
         let already = leased.entry(wanted.campaign).or_default();
         // However much of it returns, what is held adds up.
         let room = BudgetMicros::MAX.left_behind(campaign.exposed + campaign.unreleased);
@@ -311,12 +315,21 @@ impl Campaigns {
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day, life }| {
                         let (campaign, amount, day) = (*campaign, *amount, *day);
+                        let version = self.campaigns.get(&campaign).map_or(0, |known| known.plan.version);
                         // Records of before may lease what the ledger still holds.
                         let unsettled = BudgetMicros::ZERO;
                         let never = Life::unsaid(TimeMs(0));
                         let (least, unsettled_today) = (amount, unsettled);
-                        let wanted =
-                            LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, life: never };
+                        let wanted = LeaseWanted {
+                            campaign,
+                            amount,
+                            least,
+                            unsettled,
+                            unsettled_today,
+                            day,
+                            version,
+                            life: never,
+                        };
                         match self.leasable(&mut leased, wanted, Campaign::budget_left) {
                             // And knew one day.
                             Err(NoLease::DayUsed) => life.is_none(),

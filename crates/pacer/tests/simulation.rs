@@ -1,7 +1,7 @@
 //! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes,
 //! over a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late,
-//! come twice or come for the same bid, clocks that differ and jump, budgets that change, and backups of the campaigns
-//! that are restored beside a ledger that goes on.
+//! come twice or come for the same bid, clocks that differ and jump, budgets, caps and zones that change, and backups of
+//! the campaigns that are restored beside a ledger that goes on.
 //!
 //! ```text
 //!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐
@@ -13,7 +13,7 @@
 //!
 //! What must hold in every seed, after every step: no account is below zero; a win that was answered as taken is paid,
 //! once, out of the account of its campaign, and nothing else is; a plan's budget is never overspent, whatever it was
-//! lowered to, by more than was spent and reserved at that moment; what a bid that may still win reserves is exposed,
+//! lowered to, by more than was spent and reserved at that moment, nor is the cap of a day of its zone; what a bid that may still win reserves is exposed,
 //! and held in the ledger; what became of a bid that was won or lost, it stays; what the ledger holds and was paid is
 //! within the budgets, also while it settles nothing. At the end nothing is held, and the records make the same state
 //! again. A restore takes back what was known of bids since its backup: they are unknown again, or of a lease that is
@@ -21,6 +21,8 @@
 
 #[path = "simulation/bank.rs"]
 mod bank;
+#[path = "simulation/days.rs"]
+mod days;
 #[path = "simulation/notices.rs"]
 mod notices;
 
@@ -48,6 +50,7 @@ use tidegate_pacer::units::{BudgetMicros, PriceMicros};
 use tidegate_planted::{Bug, plant};
 
 use bank::Bank;
+use days::{DayCap, Seen, ZONES};
 use notices::{Fate, Made, Said, may_win};
 
 const WORKERS: u16 = 2;
@@ -308,6 +311,8 @@ struct Told {
     restores: u64,
     /// Bids whose lease a restore has taken back.
     foreign: u64,
+    /// Campaigns that got another zone.
+    zones: u64,
 }
 
 impl Sum for Told {
@@ -323,6 +328,7 @@ impl Sum for Told {
             kills: sum.kills + told.kills,
             restores: sum.restores + told.restores,
             foreign: sum.foreign + told.foreign,
+            zones: sum.zones + told.zones,
         })
     }
 }
@@ -333,6 +339,7 @@ struct Backup {
     records: Vec<usize>,
     versions: [u64; CAMPAIGNS],
     bounds: [u64; CAMPAIGNS],
+    days: [DayCap; CAMPAIGNS],
     held_bounds: [u64; CAMPAIGNS],
     paid: [u64; CAMPAIGNS],
     /// Of the bids that were made.
@@ -351,6 +358,9 @@ struct Node {
     versions: [u64; CAMPAIGNS],
     /// The most that each may have spent: raised by a plan, and never lowered below what was spent and exposed then.
     bounds: [u64; CAMPAIGNS],
+    days: [DayCap; CAMPAIGNS],
+    /// When leases were opened, by what their bids say.
+    opened: HashMap<(LeaseId, Opening), TimeMs>,
     /// The same of what is spent and what the ledger is asked to hold.
     held_bounds: [u64; CAMPAIGNS],
     /// What the ledger may hold besides, because of a restore.
@@ -407,6 +417,8 @@ impl Node {
             numbers,
             versions,
             bounds,
+            days: [DayCap::none(BEGIN); CAMPAIGNS],
+            opened: HashMap::new(),
             held_bounds,
             beside,
             uncounted: [0; CAMPAIGNS],
@@ -450,8 +462,19 @@ impl Node {
         if chance.in_100(30) {
             self.look();
         }
-        self.follow_counted()?;
+        self.follow()?;
+        // It looks at every bid.
+        if step.is_multiple_of(8) {
+            (0..CAMPAIGNS).try_for_each(|campaign| self.of_day(campaign, |day, seen| day.check(seen)))?;
+        }
         self.check(settled)
+    }
+
+    /// Asks the oracle of a campaign's days.
+    fn of_day<T>(&mut self, campaign: usize, ask: impl FnOnce(&mut DayCap, &Seen) -> T) -> T {
+        let (number, now) = (self.numbers[campaign], self.world.now.get());
+        let leases = self.leases(shard_of(number));
+        ask(&mut self.days[campaign], &Seen { made: &self.made, leases: &leases, campaign, number, now })
     }
 
     fn look(&mut self) {
@@ -459,15 +482,23 @@ impl Node {
         run(self.keeper.count_paid());
     }
 
-    /// What the ledger has paid and no win says counts, and counts once.
-    fn follow_counted(&mut self) -> Result<(), String> {
-        let mut events: Vec<Event> = Vec::new();
-        for ((_, log), seen) in self.world.shards.borrow().iter().zip(&mut self.seen) {
-            events.extend_from_slice(&log[*seen..]);
+    /// Leases are opened. What the ledger has paid and no win says counts, and counts once.
+    fn follow(&mut self) -> Result<(), String> {
+        let mut events: Vec<(ShardIndex, Event)> = Vec::new();
+        for (shard, ((_, log), seen)) in
+            (0..).map(ShardIndex).zip(self.world.shards.borrow().iter().zip(&mut self.seen))
+        {
+            events.extend(log[*seen..].iter().map(|event| (shard, event.clone())));
             *seen = log.len();
         }
-        for event in events {
+        for (shard, event) in events {
             match event.what {
+                What::Opened { first, leases } => {
+                    for (counter, lease) in (first..).zip(leases) {
+                        let opened = lease.life.expect("records of now say it").opened;
+                        self.opened.insert((LeaseId::new(shard, counter), Opening::of(opened)), opened);
+                    }
+                }
                 What::Regained(Regained { campaign, days, .. }) => {
                     let paid: u64 = days.iter().map(|day| day.paid.0).sum();
                     let of = self.numbers.iter().position(|number| *number == campaign).expect("it is one of them");
@@ -525,7 +556,8 @@ impl Node {
         if let Ok(offer) = self.world.bidders.borrow_mut()[worker].bid(&request) {
             self.told.bids += 1;
             let bid = self.key.open(&offer.token).expect("it was signed");
-            self.made.push(Made { bid, campaign, fate: Fate::Unknown, paid: 0, is_restored: false });
+            let leased = self.opened[&(bid.lease, bid.opened)];
+            self.made.push(Made { bid, campaign, leased, fate: Fate::Unknown, paid: 0, is_restored: false });
         }
     }
 
@@ -564,12 +596,17 @@ impl Node {
         let now = self.world.spending(self.numbers[campaign]);
         self.versions[campaign] += 1;
         let budget = 1_000 + chance.below(60_000);
-        let daily = chance.in_100(30).then(|| 500 + chance.below(20_000));
+        let daily = chance.in_100(50).then(|| 500 + chance.below(20_000));
         let uncounted = self.uncounted[campaign];
         self.bounds[campaign] = budget.max(now.spent.0 + now.exposed.0 + uncounted);
         self.held_bounds[campaign] = budget.max((held(now) + self.unsettled(campaign)).0 + uncounted);
-        let plan = Box::new(plan(campaign, self.versions[campaign], budget, daily));
+        let moves = chance.in_100(50).then(|| ZONES[chance.below(ZONES.len() as u64) as usize]);
+        let zone = moves.unwrap_or(self.days[campaign].zone);
+        let plan = plan(campaign, self.versions[campaign], budget, daily);
+        let plan = Box::new(Plan { zone: zone.into(), ..plan });
         self.world.decide(shard_of(self.numbers[campaign]), &Command::Put { id: id(campaign), plan, by: "ann".into() });
+        self.told.zones += u64::from(moves.is_some());
+        self.of_day(campaign, |day, seen| day.put(zone, daily, seen));
     }
 
     /// What the ledger holds of closed leases, or has paid of them, that was not spent so far as is known.
@@ -615,6 +652,7 @@ impl Node {
             records: self.world.shards.borrow().iter().map(|(_, log)| log.len()).collect(),
             versions: self.versions,
             bounds: self.bounds,
+            days: self.days,
             held_bounds: self.held_bounds,
             paid: self.paid,
             fates: self.made.iter().map(|made| (made.fate, made.paid)).collect(),
@@ -666,6 +704,9 @@ impl Node {
             *bound = (*bound).max((now.spent + now.exposed).0 + uncounted);
             let held = (held(now) + self.unsettled(campaign)).0 + uncounted;
             self.held_bounds[campaign] = self.held_bounds[campaign].max(held);
+        }
+        for (campaign, DayCap { zone, cap, .. }) in backup.days.into_iter().enumerate() {
+            self.of_day(campaign, |day, seen| day.put(zone, cap, seen));
         }
         self.seen = std::array::from_fn(|shard| backup.records[shard]);
         self.keeper = start(&self.world);
@@ -734,7 +775,7 @@ impl Node {
                 return Err(format!("shard {shard} is another one after its records, or has leases: {state:?}"));
             }
         }
-        self.follow_counted()?;
+        self.follow()?;
         self.check_counted()?;
         self.check_paid()
     }
@@ -839,6 +880,7 @@ fn simulate_all(nodes: usize, seeds: Range<u64>) {
     assert!(all.lost > 100 * floor && all.early > floor, "losses return money before its time: {all:?}");
     assert!(all.contrary > floor, "bids are said to be won and lost: {all:?}");
     assert!(all.restores > floor / 2 && all.foreign > floor / 10, "what backups have is restored: {all:?}");
+    assert!(all.zones > floor, "campaigns get other zones: {all:?}");
     assert!(all.late > floor && all.duplicate > floor && all.kills > floor, "faults come about: {all:?}");
 }
 
@@ -948,6 +990,7 @@ fn planted_bugs_are_found() {
         Bug::ForeignWinTaken,
         Bug::LostLeasesUncounted,
         Bug::PaidMoreUncounted,
+        Bug::DaysOfZoneApart,
     ] {
         is_found(bug);
     }

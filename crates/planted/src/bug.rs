@@ -5,6 +5,8 @@
 pub enum Bug {
     /// What the ledger has paid for leases that the log of campaigns has lost is not counted.
     LostLeasesUncounted,
+    /// A campaign that gets another zone begins its day anew.
+    DaysOfZoneApart,
     /// What the ledger has paid of a lease beyond what its wins have cost is not counted.
     PaidMoreUncounted,
     /// A queue does not see that a message has come through it before.

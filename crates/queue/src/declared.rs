@@ -29,6 +29,9 @@ config! {
         id_window_ms: Milliseconds = 300_000, 0..=3_162_240_000_000, restart,
             "how long ids of messages are remembered; 0 for not at all";
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
+        ids_until_due: Flag = false, .., restart,
+            "whether the id of a message that is sent for a later time is remembered from then on, and until then: it is \
+             found and taken back by it as long as it is scheduled";
         rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";
@@ -62,6 +65,7 @@ impl QueueKeys {
             retry_ms: self.retry_ms,
             retry_max_ms: self.retry_max_ms,
             id_window_ms: (!self.ids_for_ever).then_some(self.id_window_ms),
+            ids_until_due: self.ids_until_due,
             rate_per_s: rate(self.rate_per_s),
             burst: self.burst,
             is_paused: self.paused,

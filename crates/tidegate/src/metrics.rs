@@ -9,6 +9,7 @@ use tidegate_doors::handshakes::HandshakeMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics, NodeMqttMetrics};
+use tidegate_doors::pacer_room::NoticeMetrics;
 use tidegate_doors::queue_room::QueueHttpMetrics;
 use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_doors::request_metrics::RequestMetrics;
@@ -38,6 +39,7 @@ const LISTS: &[&[MetricRow]] = &[
     CampaignMetrics::ROWS,
     DecisionMetrics::ROWS,
     PacerMetrics::ROWS,
+    NoticeMetrics::ROWS,
     SmppMetrics::ROWS,
     ScrubMetrics::ROWS,
     SnapshotFileMetrics::ROWS,

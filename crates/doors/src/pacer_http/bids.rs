@@ -239,7 +239,7 @@ impl Served {
         for (number, CampaignRequest { shard, command }) in asked.into_iter().enumerate() {
             notices.judged(number, self.ask(shard, command).await?);
         }
-        Ok(notices.into_outcomes().into_iter().map(name_of).collect())
+        Ok(notices.into_outcomes(&self.notices).into_iter().map(name_of).collect())
     }
 }
 

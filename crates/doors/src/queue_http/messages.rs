@@ -16,7 +16,7 @@ use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receip
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail, ids_in_space, ids_of_all_kinds};
 use utoipa::ToSchema;
 
-use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems};
+use super::openapi::{MessagePath, QueueBodyProblems, QueuePath, QueueProblems, SenderIdPath};
 use super::{
     ARGUMENT_INVALID, MESSAGE_INVALID, MESSAGE_NOT_FOUND, SCHEDULE_INVALID, Served, ask, check_right, may_know,
 };
@@ -480,18 +480,14 @@ pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem>
 
 /// Where is my message, by its sender's id?
 ///
-/// Found as long as the queue remembers ids (`id_window_ms`). With `id_space`, an id that was chosen in that space.
+/// Found as long as the queue remembers ids (`id_window_ms`, `ids_until_due`). With `id_space`, an id that was chosen in that space.
 /// Without, an id of the caller's own space, or the key that the message has on another node, which a link has given it
 /// here as its id; whoever may relay means the key first.
 #[utoipa::path(
     get,
     path = "/v1/queues/{name}/ids/{id}",
     tag = "queues",
-    params(
-        QueuePath,
-        ("id" = inline(String), Path, description = "The sender's id", example = "order-17-code", min_length = 1),
-        IdSpaceQuery,
-    ),
+    params(QueuePath, SenderIdPath, IdSpaceQuery),
     responses((status = 200, description = "Where it is, and its trail", body = QueueMessageBody), QueueProblems)
 )]
 pub(super) async fn read_message_of_id(
@@ -500,10 +496,19 @@ pub(super) async fn read_message_of_id(
     query: InQuery<IdSpaceQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let (queue, id) = two_names(path)?;
     let caller = served.door.caller(&headers)?;
-    if !may_know(&caller, &queue) {
-        check_right(&caller, QueueAction::Send, &queue)?;
+    Ok(shown(&caller, of_id(&served, &caller, two_names(path)?, query).await?))
+}
+
+/// The message that has this id in a queue.
+async fn of_id(
+    served: &Served,
+    caller: &Identity,
+    (queue, id): (Box<str>, Box<str>),
+    query: InQuery<IdSpaceQuery>,
+) -> Result<Found, Problem> {
+    if !may_know(caller, &queue) {
+        check_right(caller, QueueAction::Send, &queue)?;
     }
     let ids = match named_id_space(query)? {
         Some(id_space) => ids_in_space(&id, &id_space),
@@ -512,8 +517,50 @@ pub(super) async fn read_message_of_id(
             ids_of_all_kinds(&id, caller.id_space(), relays)
         }
     };
-    let found = only(&served, &caller, Read::ById { queue, ids }).await?;
-    Ok(shown(&caller, found))
+    only(served, caller, Read::ById { queue, ids }).await
+}
+
+/// Deliver a message that nobody has at another time, by its sender's id
+#[utoipa::path(
+    patch,
+    path = "/v1/queues/{name}/ids/{id}",
+    tag = "queues",
+    params(QueuePath, SenderIdPath, IdSpaceQuery),
+    request_body = QueueRescheduleBody,
+    responses((status = 200, description = "Where it is", body = QueueMessageBody), QueueBodyProblems)
+)]
+pub(super) async fn reschedule_message_of_id(
+    State(served): State<Served>,
+    path: TwoNames,
+    query: InQuery<IdSpaceQuery>,
+    request: Request,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = served.door.caller(&head.headers)?;
+    let names = two_names(path)?;
+    let body = served.door.read_json(&head.headers, body).await?;
+    let visible_at = rescheduled_to(&body)?;
+    let found = of_id(&served, &caller, names, query).await?;
+    reschedule(&served, &caller, found, visible_at).await
+}
+
+/// Take a message back that nobody has, by its sender's id
+#[utoipa::path(
+    delete,
+    path = "/v1/queues/{name}/ids/{id}",
+    tag = "queues",
+    params(QueuePath, SenderIdPath, IdSpaceQuery),
+    responses((status = 200, description = "It will not be delivered", body = QueueMessageBody), QueueProblems)
+)]
+pub(super) async fn cancel_message_of_id(
+    State(served): State<Served>,
+    path: TwoNames,
+    query: InQuery<IdSpaceQuery>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = served.door.caller(&headers)?;
+    let found = of_id(&served, &caller, two_names(path)?, query).await?;
+    cancel(&served, &caller, found).await
 }
 
 /// When a message is to be delivered.
@@ -546,15 +593,28 @@ pub(super) async fn reschedule_message(
     let caller = served.door.caller(&head.headers)?;
     let key = key_of(&key)?;
     let body = served.door.read_json(&head.headers, body).await?;
-    let QueueRescheduleBody { delay_ms, deliver_at_ms } = decode(&body)?;
-    let (delay_ms, deliver_at_ms) = one_of(delay_ms, deliver_at_ms, "delay_ms or deliver_at_ms")?;
-    let Some(visible_at) = when_of(deliver_at_ms, delay_ms) else {
-        return Err(Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at_ms"));
-    };
-    check_sender(&served, &caller, key).await?;
-    ask(&served, &caller, Call::Reschedule { key, visible_at }).await?;
+    let visible_at = rescheduled_to(&body)?;
     let found = only(&served, &caller, Read::Message(key)).await?;
-    Ok(shown(&caller, found))
+    reschedule(&served, &caller, found, visible_at).await
+}
+
+fn rescheduled_to(body: &[u8]) -> Result<When, Problem> {
+    let QueueRescheduleBody { delay_ms, deliver_at_ms } = decode(body)?;
+    let (delay_ms, deliver_at_ms) = one_of(delay_ms, deliver_at_ms, "delay_ms or deliver_at_ms")?;
+    when_of(deliver_at_ms, delay_ms).ok_or_else(|| Problem::new(ARGUMENT_INVALID, "expected delay_ms or deliver_at_ms"))
+}
+
+/// Who may send to the queue of a message that was found has it delivered at another time.
+async fn reschedule(
+    served: &Served,
+    caller: &Identity,
+    found: Found,
+    visible_at: When,
+) -> Result<Response<Body>, Problem> {
+    check_right(caller, QueueAction::Send, &found.view.queue)?;
+    let key = found.view.key;
+    ask(served, caller, Call::Reschedule { key, visible_at }).await?;
+    Ok(shown(caller, only(served, caller, Read::Message(key)).await?))
 }
 
 /// Take a message back that nobody has
@@ -571,16 +631,14 @@ pub(super) async fn cancel_message(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    let key = key_of(&key)?;
-    let mut found = check_sender(&served, &caller, key).await?;
-    ask(&served, &caller, Call::Cancel { key }).await?;
-    (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
-    Ok(json(StatusCode::OK, &QueueMessageBody::new(found, false)))
+    let found = only(&served, &caller, Read::Message(key_of(&key)?)).await?;
+    cancel(&served, &caller, found).await
 }
 
-/// The message of a key, if the caller may send to its queue.
-async fn check_sender(served: &Served, caller: &Identity, key: MessageKey) -> Result<Found, Problem> {
-    let found = only(served, caller, Read::Message(key)).await?;
+/// Who may send to the queue of a message that was found takes it back.
+async fn cancel(served: &Served, caller: &Identity, mut found: Found) -> Result<Response<Body>, Problem> {
     check_right(caller, QueueAction::Send, &found.view.queue)?;
-    Ok(found)
+    ask(served, caller, Call::Cancel { key: found.view.key }).await?;
+    (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
+    Ok(json(StatusCode::OK, &QueueMessageBody::new(found, false)))
 }

@@ -26,6 +26,16 @@ pub(super) struct MessagePath {
     key: String,
 }
 
+/// A message's id in a path.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes a path")]
+pub(super) struct SenderIdPath {
+    /// The sender's id
+    #[param(min_length = 1, example = "order-17-code")]
+    id: String,
+}
+
 /// What queues say otherwise than other rooms.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "describes answers")]

@@ -48,6 +48,10 @@ pub struct QueueSettingsPutBody {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, example = 300000)]
     id_window_ms: Option<Option<Whole>>,
+    /// Whether the id of a message that is sent for a later time is remembered until it is due, and for `id_window_ms`
+    /// from then on: it is found, taken back and scheduled anew by it as long as it is scheduled, and not taken twice.
+    /// Each takes memory until then, and counts for the ids that the server lets a queue have. false by default.
+    ids_until_due: Option<bool>,
     /// Messages a second that are handed out; `null`, the default, for as many as are asked for.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u32>)]
@@ -117,6 +121,7 @@ impl QueueSettingsPutBody {
             retry_ms: whole(self.retry_ms, settings.retry_ms),
             retry_max_ms: whole(self.retry_max_ms, settings.retry_max_ms),
             id_window_ms: wide(self.id_window_ms, settings.id_window_ms),
+            ids_until_due: self.ids_until_due.unwrap_or(settings.ids_until_due),
             rate_per_s: rate(self.rate_per_s, settings.rate_per_s),
             burst: self.burst.map_or(settings.burst, Whole32::get),
             is_paused: self.paused.unwrap_or(settings.is_paused),
@@ -142,6 +147,7 @@ pub struct QueueSettingsBody {
     retry_ms: u64,
     retry_max_ms: u64,
     id_window_ms: Option<u64>,
+    ids_until_due: bool,
     rate_per_s: Option<u32>,
     burst: u32,
     paused: bool,
@@ -163,6 +169,7 @@ impl From<Settings> for QueueSettingsBody {
             retry_ms: settings.retry_ms,
             retry_max_ms: settings.retry_max_ms,
             id_window_ms: settings.id_window_ms,
+            ids_until_due: settings.ids_until_due,
             rate_per_s: settings.rate_per_s,
             burst: settings.burst,
             paused: settings.is_paused,

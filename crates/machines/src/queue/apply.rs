@@ -367,11 +367,7 @@ impl Queues {
             None => (NO_GROUP, true),
             Some(key) => self.change_groups(index, |groups| groups.add(key, number)),
         };
-        let until = match (sent.id, self.queue(index).settings.id_window_ms) {
-            (None, _) | (_, Some(0)) => None,
-            (_, None) => Some(NEVER),
-            (_, Some(ms)) => Some(later(at, ms)),
-        };
+        let until = self.queue(index).settings.id_until(at, sent.visible_at.unwrap_or(at));
         let (state, visible_at) = match sent.visible_at.filter(|visible_at| *visible_at > at) {
             Some(visible_at) => (MessageState::Scheduled, visible_at),
             None if is_first => (MessageState::Ready, TimeMs(0)),

@@ -4,6 +4,9 @@ use super::key::NUMBER_END;
 use super::limits::{
     AHEAD_MS_MAX, LEASE_MS_MAX, NOTES_BYTES_MAX, OWNER_BYTES_MAX, QUEUE_NAME_CHARS_MAX, WINDOW_BYTES_MAX,
 };
+use super::message_table::NEVER;
+use super::state::later;
+use crate::TimeMs;
 use crate::encoding::{Parsed, Reader, put_bytes, put_text, put_varint, require};
 
 /// The settings of a queue. All times are in milliseconds.
@@ -25,6 +28,9 @@ pub struct Settings {
     pub retry_max_ms: u64,
     /// How long the ids of messages are remembered; `None` for ever, 0 for not at all.
     pub id_window_ms: Option<u64>,
+    /// Whether that of a message which is scheduled when it is sent begins when it is due then: until that, it is found
+    /// by its id, and taken once. Each takes memory until then.
+    pub ids_until_due: bool,
     /// Messages a second that are handed out; `None` for as many as are asked for.
     pub rate_per_s: Option<u32>,
     /// Messages that may be handed out at once under that rate.
@@ -60,6 +66,7 @@ impl Default for Settings {
             retry_ms: 0,
             retry_max_ms: 3_600_000,
             id_window_ms: Some(300_000),
+            ids_until_due: false,
             rate_per_s: None,
             burst: 1,
             is_paused: false,
@@ -123,6 +130,17 @@ impl Settings {
         rule(self.notes.len() <= NOTES_BYTES_MAX, "notes", "has at most 16384 bytes")
     }
 
+    /// Until when the id is remembered of a message that is sent at a time and is due at another one; `None` for not at
+    /// all.
+    pub(super) fn id_until(&self, at: TimeMs, due: TimeMs) -> Option<TimeMs> {
+        let from = if self.ids_until_due { at.max(due) } else { at };
+        match self.id_window_ms {
+            Some(0) => None,
+            Some(ms) => Some(later(from, ms)),
+            None => Some(NEVER),
+        }
+    }
+
     /// How long a message waits that was rejected after so many deliveries.
     pub(super) fn retry_after(&self, attempts: u16) -> u64 {
         let doublings = u32::from(attempts.saturating_sub(1)).min(40);
@@ -141,7 +159,7 @@ impl Settings {
         put_option(out, self.id_window_ms);
         put_option(out, self.rate_per_s.map(u64::from));
         put_varint(out, u64::from(self.burst));
-        out.push(u8::from(self.is_paused));
+        out.push(u8::from(self.is_paused) | u8::from(self.ids_until_due) << 1);
         put_option(out, self.messages_max);
         put_varint(out, self.trail_ms);
         put_text(out, self.delivery_window.as_deref().unwrap_or(""));
@@ -155,6 +173,7 @@ impl Settings {
             Some(value) => u16::try_from(value).map(Some).map_err(|_| too_large()),
             None => Ok(None),
         };
+        let flags: u8;
         Ok(Settings {
             lease_ms: reader.varint("lease_ms")?,
             delay_ms: reader.varint("delay_ms")?,
@@ -168,7 +187,12 @@ impl Settings {
             id_window_ms: option(reader, "id_window_ms")?,
             rate_per_s: rate(reader, "rate_per_s")?,
             burst: reader.u32("burst")?,
-            is_paused: flag(reader, "is_paused")?,
+            is_paused: {
+                flags = reader.byte("flags of a queue")?;
+                require(flags <= 3, "flags of a queue")?;
+                flags & 1 != 0
+            },
+            ids_until_due: flags & 2 != 0,
             messages_max: option(reader, "messages_max")?,
             trail_ms: reader.varint("trail_ms")?,
             delivery_window: Some(reader.text(0, WINDOW_BYTES_MAX, "delivery_window")?)

@@ -238,7 +238,7 @@ fn why_there_is_no_money_is_forgotten_when_nobody_asks_unless_the_budget_is_spen
         (0..2).for_each(|round| control.pace(at(9_000 + round)));
         let shown =
             |control: &mut Control| control.live().into_iter().map(|(_, live)| live.stopped).collect::<Vec<_>>();
-        assert_eq!(shown(&mut control), [Some(Stopped::from(why))]);
+        assert_eq!(shown(&mut control), [Stopped::of(why)]);
         (0..20).for_each(|round| control.pace(at(11_000 + round)));
         assert_eq!(shown(&mut control), [kept], "it is shown once how it came to rest");
         assert!(shown(&mut control).is_empty());
@@ -483,6 +483,19 @@ fn another_lease_comes_before_the_time_of_the_last_one_is_over() {
     assert_eq!(ask(&mut control, at(5_021)), 1);
 }
 
+/// The plan that has another zone comes in the next round.
+#[test]
+fn a_lease_that_was_asked_for_by_the_zone_of_before_is_asked_for_again_at_once() {
+    let mut control = control(10_000_000);
+    turned_away(&mut control, 0, 10, at(20));
+    let (worker, wanted) = control.wanted(at(20))[0];
+    control.opened(worker, wanted, Err(NoLease::ZoneChanged), at(20));
+    turned_away(&mut control, 0, 10, at(25));
+    assert_eq!(control.wanted(at(25)).len(), 1);
+    assert!(control.live().iter().all(|(_, live)| live.stopped.is_none()), "nothing is refused");
+    assert_eq!(control.counts().leases_refused, ByStopped::default());
+}
+
 /// What is bid behind midnight counts for the cap of the new day, also where a lease of yesterday is not used.
 #[test]
 fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps() {
@@ -499,6 +512,7 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
             unsettled,
             unsettled_today: unsettled,
             day,
+            version: 1,
             life: Life::of(NOW, 10_000),
         };
         let mut last = Update::default();

@@ -69,6 +69,17 @@ impl Stopped {
         Stopped::ALL.iter().position(|other| *other == self).expect("all of them are there")
     }
 
+    /// `None` where it is asked for again at once.
+    pub fn of(why: NoLease) -> Option<Stopped> {
+        match why {
+            NoLease::CampaignUnknown | NoLease::BudgetUsed => Some(Stopped::BudgetUsed),
+            NoLease::DayUsed => Some(Stopped::DayUsed),
+            NoLease::TooMany => Some(Stopped::TooMany),
+            NoLease::Unreleased => Some(Stopped::Unreleased),
+            NoLease::ZoneChanged => None,
+        }
+    }
+
     /// Its name at the doors.
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,17 +107,6 @@ impl ByStopped {
     /// Of each reason, by its name.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Stopped::ALL.iter().zip(self.0).map(|(why, count)| (why.name(), count))
-    }
-}
-
-impl From<NoLease> for Stopped {
-    fn from(why: NoLease) -> Stopped {
-        match why {
-            NoLease::CampaignUnknown | NoLease::BudgetUsed => Stopped::BudgetUsed,
-            NoLease::DayUsed => Stopped::DayUsed,
-            NoLease::TooMany => Stopped::TooMany,
-            NoLease::Unreleased => Stopped::Unreleased,
-        }
     }
 }
 
@@ -344,6 +344,7 @@ impl Tracked {
         let ZoneDay { number: day, begins, .. } = self.day(now);
         let unsettled_today = if unsettled == BudgetMicros::ZERO { unsettled } else { unsettled_since(begins) };
         let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
+        let version = self.view.plan.version;
         // What is left is not all given to the first who asks.
         let Spending { spent, exposed, unreleased, .. } = self.view.spending;
         let left = self.view.plan.budget_micros.left_behind(spent + exposed + unreleased).left_behind(unsettled).0;
@@ -376,7 +377,7 @@ impl Tracked {
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             // Another one for each request in a minute would be many records for few bids.
             let life = Life::of(now, if is_slow { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
-            let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, life };
+            let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
             wanted.push((worker as u16, wish));
         }
         wanted

@@ -1,6 +1,7 @@
 //! A campaign: its plan, and what was spent of its money.
 
 use tidegate_machines::TimeMs;
+use tidegate_planted::{Bug, is_planted};
 
 use super::days::{Day, Days};
 use super::event::{Mark, MergedDays};
@@ -137,9 +138,14 @@ impl Campaign {
         self.plan.daily_micros.map(|cap| cap.left_behind(spent + exposed))
     }
 
+    /// Whether it is this day in its zone at a time.
+    pub fn is_today(&self, day: i32, at: TimeMs) -> bool {
+        zone::find(&self.plan.zone).is_some_and(|zone| zone::day_at(&zone, at).number == day)
+    }
+
     /// Which days of its zone count as today of the zone of another plan: all in which some of today is.
     pub fn merged(&self, plan: &Plan, now: TimeMs) -> Option<MergedDays> {
-        if self.plan.zone == plan.zone {
+        if self.plan.zone == plan.zone || is_planted(Bug::DaysOfZoneApart) {
             return None;
         }
         let (before, behind) = (zone::find(&self.plan.zone)?, zone::find(&plan.zone)?);

@@ -135,6 +135,8 @@ pub struct LeaseWanted {
     pub unsettled_today: BudgetMicros,
     /// The day of the campaign's zone: days since 1970.
     pub day: i32,
+    /// The version of the plan whose zone that is.
+    pub version: u64,
     /// When the lease is bid with.
     pub life: Life,
 }
@@ -218,6 +220,9 @@ pub enum Change {
 pub enum NoLease {
     /// No campaign has this number, or it has ended.
     CampaignUnknown,
+    /// Its plan has changed since it was asked for, and another day is today in the zone of the new one: it is asked
+    /// for again when that is known.
+    ZoneChanged,
     /// The budget is spent or leased.
     BudgetUsed,
     /// That of the day is.

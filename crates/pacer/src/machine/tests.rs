@@ -80,7 +80,12 @@ impl Driven {
     fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
         let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
         let life = Life::of(self.now, 10_000);
-        let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today: unsettled, day, life };
+        let version = self.state.campaigns.get(&campaign).map_or(0, |known| known.plan.version);
+        let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today: unsettled, day, version, life };
+        self.open_wanted(wanted)
+    }
+
+    fn open_wanted(&mut self, wanted: LeaseWanted) -> Result<LeaseView, NoLease> {
         let opened = self.ask(Command::Open { wanted: vec![wanted] });
         let Outcome::Opened(opened) = opened else { panic!("it was opened: {opened:?}") };
         opened[0]
@@ -234,6 +239,26 @@ fn another_zone_gives_no_second_cap_for_today() {
     driven.put("shoes", in_zone("Europe/Berlin"));
     assert_eq!(driven.open(1, 40, 100), Err(NoLease::DayUsed));
     driven.state.assert_sound();
+}
+
+/// Whoever asks has not heard of the new zone, and says a day that is over there, or has not begun.
+#[test]
+fn what_is_asked_for_by_the_zone_of_before_is_leased_for_no_day() {
+    let mut driven = Driven::new();
+    driven.put("shoes", in_zone("UTC"));
+    driven.now = TimeMs(100 * DAY_MS + 18 * 3_600_000);
+    let [amount, least] = [30, 1].map(BudgetMicros);
+    let [unsettled, unsettled_today] = [BudgetMicros::ZERO; 2];
+    let (campaign, day, version, life) = (1, 100, 1, Life::of(driven.now, 10_000));
+    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
+    driven.put("shoes", in_zone("Asia/Tokyo"));
+    let records = driven.records;
+    assert_eq!(driven.open_wanted(wanted), Err(NoLease::ZoneChanged));
+    assert_eq!(driven.records, records, "nothing is written");
+    assert_eq!(driven.open_wanted(LeaseWanted { day: 101, ..wanted }).map(|lease| lease.amount.0), Ok(30));
+    // Whatever else has changed, it is the same day.
+    driven.put("shoes", Plan { paused: true, ..in_zone("Asia/Tokyo") });
+    assert_eq!(driven.open_wanted(LeaseWanted { day: 101, ..wanted }).map(|lease| lease.amount.0), Ok(10));
 }
 
 /// A lease of a day that is forgotten is closed, and the ledger does not settle it.
@@ -653,8 +678,9 @@ fn a_process_begins_once_and_leases_that_were_opened_are_told_from_others() {
     let life = Life::of(TimeMs(500), 10_000);
     let amount = BudgetMicros(5);
     let (least, unsettled) = (amount, BudgetMicros::ZERO);
-    let wanted = LeaseWanted { campaign: 1, amount, least, unsettled, unsettled_today: unsettled, day: 0, life };
-    driven.ask(Command::Open { wanted: vec![wanted] });
+    let (campaign, unsettled_today, day, version) = (1, unsettled, 0, 1);
+    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
+    driven.open_wanted(wanted).expect("there is money");
     let Outcome::Openings(openings) = driven.ask(Command::Openings) else { panic!("of openings") };
     assert_eq!(openings.opened(), 2);
     assert!(openings.has(1, TimeMs(10)) && openings.has(2, TimeMs(500)));

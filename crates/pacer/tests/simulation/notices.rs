@@ -11,6 +11,8 @@ use super::{DEADLINE_MS, World};
 pub struct Made {
     pub bid: Bid,
     pub campaign: usize,
+    /// When the money was leased.
+    pub leased: TimeMs,
     pub fate: Fate,
     /// What its win has cost.
     pub paid: u64,

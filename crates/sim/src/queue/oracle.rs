@@ -153,14 +153,24 @@ impl QueueKnown {
             schedule: None,
         }
     }
-
-    /// How long ids are remembered.
-    fn id_window_ms(&self) -> u64 {
-        self.settings.id_window_ms.unwrap_or(NEVER)
-    }
 }
 
 impl Oracle {
+    /// When a message is due that is taken at a time, if it is scheduled.
+    fn due(&self, content: usize, at: u64) -> Option<u64> {
+        let Content { queue, message } = &self.contents[content].content;
+        let delay_ms = self.queues[*queue].settings.delay_ms;
+        let delayed = (delay_ms > 0).then(|| at + delay_ms);
+        message.visible_at.map(|when| self.time_of(when, at)).or(delayed)
+    }
+
+    /// Until when the id of a message is remembered that is taken at a time.
+    fn id_until(&self, content: usize, at: u64) -> u64 {
+        let Settings { id_window_ms, ids_until_due, .. } = self.queues[self.contents[content].content.queue].settings;
+        let due = self.due(content, at).filter(|_| ids_until_due);
+        at.max(due.unwrap_or(0)).saturating_add(id_window_ms.unwrap_or(NEVER))
+    }
+
     /// Knows these queues, none of which is made.
     pub fn new(node: u16, ahead_ms: u64, queues: Vec<(Box<str>, u16, Settings)>) -> Oracle {
         let place = |name: &str| queues.iter().position(|(other, ..)| **other == *name);
@@ -254,13 +264,12 @@ impl Oracle {
         }
         let is_sent = is_scheduled || sends.iter().any(|(_, from, to)| (*from..=*to).contains(&at));
         must(is_sent, "a message is taken while it is being sent", || format!("{content}: {key:?}, {sends:?}"))?;
-        let window = if message.id.is_some() { of.id_window_ms() } else { NEVER };
-        let is_apart = |other: &MessageKey| other.at().0.abs_diff(at) >= window;
+        let until = |at| if message.id.is_some() { self.id_until(content, at) } else { NEVER };
+        let is_apart = |other: &MessageKey| until(other.at().0.min(at)) <= other.at().0.max(at);
         must(is_scheduled || keys.iter().all(is_apart), "a message is taken once within the window of its id", || {
-            format!("message {content} has {key} of {at} ms, {keys:?}; the window is {window} ms")
+            format!("message {content} has {key} of {at} ms, {keys:?}; the window ends at {} ms", until(at))
         })?;
-        let delayed = (of.settings.delay_ms > 0).then(|| at + of.settings.delay_ms);
-        let visible_at = message.visible_at.map(|when| self.time_of(when, at)).or(delayed).unwrap_or(0);
+        let visible_at = self.due(content, at).unwrap_or(0);
         let wait = Wait { queue: None, above: 0, decided_from: 0, not_before: visible_at };
         let known = Known {
             content,

@@ -194,7 +194,8 @@ fn settings(kind: &str, shard: u16, chance: &mut Chance) -> Settings {
             delay_ms: chance.within(20..=400),
             expiry_ms: Some(chance.within(1_000..=4_000)),
             trail_ms: 0,
-            id_window_ms: Some(1_000),
+            id_window_ms: Some(300),
+            ids_until_due: true,
             ..common
         },
     }

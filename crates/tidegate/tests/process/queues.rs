@@ -123,10 +123,9 @@ fn labelled(http: &mut Http<TcpStream>, name: &str, label: &str) -> u64 {
     rows.map(|line| line.rsplit(' ').next().and_then(|value| value.parse::<u64>().ok()).expect("a number")).sum()
 }
 
-/// What `tidegate queue …` says of this server, as JSON.
+/// What `tidegate` says of this server, as JSON.
 fn said_as_json(server: &Server, arguments: &[&str]) -> Value {
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .arg("queue")
         .args(arguments)
         .env("TIDEGATE_SERVER", format!("http://{}", server.http))
         .env("TIDEGATE_TOKEN", crate::SERVICE)
@@ -181,7 +180,7 @@ fn the_command_line_sends_all_that_a_message_may_have_and_rates_begin_with_their
         (queue["rates"]["sent_per_s"][2].as_f64().expect("a rate") > 0.0).then_some(())
     });
     put(&mut http, "orders", &json!({}));
-    let arguments = ["send", "orders", "hi", "--json", "--attribute", "to=+49170", "--attribute", "sum=a=b"];
+    let arguments = ["queue", "send", "orders", "hi", "--json", "--attribute", "to=+49170", "--attribute", "sum=a=b"];
     said_as_json(&server, &[&arguments[..], &["--priority", "9", "--ordering-key", "k"]].concat());
     let got = receive_for(&mut http, "orders", &json!({"max": 1}));
     assert_eq!(got[0]["attributes"], json!({"to": "+49170", "sum": "a=b"}));

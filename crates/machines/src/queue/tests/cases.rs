@@ -115,6 +115,32 @@ fn an_id_is_taken_once_while_it_is_remembered() {
 }
 
 #[test]
+fn an_id_may_be_remembered_from_when_its_message_is_due() {
+    for (until_due, is_remembered) in [(true, [true, true, false]), (false, [false; 3])] {
+        let mut driven = Driven::new();
+        let window = Settings { id_window_ms: Some(1_000), ids_until_due: until_due, ..Settings::default() };
+        driven.queue("jobs", window.clone());
+        driven.queue("slow", Settings { delay_ms: 50_000, ..window });
+        let due = driven.now.0 + 50_000;
+        let with_id = |visible_at| Message { id: Some("x".into()), visible_at, ..message("a") };
+        driven.send("jobs", &[with_id(Some(When::At(TimeMs(due))))]);
+        driven.send("slow", &[with_id(None)]);
+        driven.now.0 = due - 1;
+        let mut seen = |at: u64| {
+            driven.wait(at - driven.now.0);
+            let has = |queue| driven.queues.key_of_id(queue, "x", driven.now).is_some();
+            assert_eq!(has("jobs"), has("slow"), "whoever says when it is due");
+            has("jobs")
+        };
+        assert_eq!([due, due + 999, due + 1_000].map(&mut seen), is_remembered);
+        // What is due at once is remembered for the window, as elsewhere.
+        driven.send("jobs", &[Message { id: Some("y".into()), ..message("b") }]);
+        driven.wait(1_000);
+        assert_eq!(driven.queues.key_of_id("jobs", "y", driven.now), None);
+    }
+}
+
+#[test]
 fn an_id_may_be_remembered_for_ever_or_not_at_all() {
     let mut driven = Driven::new();
     driven.queue("ever", Settings { id_window_ms: None, ..Settings::default() });

@@ -107,6 +107,7 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                 id_window_ms: some(window).map(|ms| ms % 5 * 100),
                 rate_per_s: some(rate).map(|rate| rate as u32 + 1),
                 burst: u32::from(rate) + 1,
+                ids_until_due: window % 2 == 1,
                 is_paused: rate == 7,
                 trail_ms: u64::from(window) * 7,
                 notes: vec![rate; usize::from(rate % 4)].into(),

@@ -132,8 +132,7 @@ impl Oracle {
             let words = || format!("message {content}, asked at {asked_at} ms: {key} of {taken_at} ms, {is_duplicate}");
             if *is_duplicate {
                 must(has_id, "only an id makes a duplicate", words)?;
-                let window = self.queues[queue].id_window_ms();
-                must(taken_at.saturating_add(window) > asked_at, "an id is forgotten after its window", words)?;
+                must(self.id_until(*content, taken_at) > asked_at, "an id is forgotten after its window", words)?;
             } else {
                 must((asked_at..=now).contains(&taken_at), "a receipt is of the message that was sent", words)?;
                 must(!self.keys[key].has_receipt, "a message that was taken before is a duplicate", words)?;
@@ -232,9 +231,8 @@ impl Oracle {
     /// Nobody has an id that must be remembered.
     fn check_no_id(&self, content: usize, asked_at: u64, words: impl FnOnce() -> String) -> Result<(), Violation> {
         let of = &self.contents[content];
-        let window = self.queues[of.content.queue].id_window_ms();
         let lasts = |key: &MessageKey, known: &Known| {
-            let is_remembered = key.at().0.saturating_add(window) > self.now && key.at().0 < asked_at;
+            let is_remembered = self.id_until(content, key.at().0) > self.now && key.at().0 < asked_at;
             known.has_receipt && is_remembered && self.end(*key, known) > self.now
         };
         let is_there = of.keys.iter().any(|key| lasts(key, &self.keys[key]));

@@ -28,8 +28,7 @@ impl Oracle {
                 let of = &self.contents[*content];
                 let is_it = found.len() == 1 && of.keys.contains(&found[0].view.key);
                 must(is_it, "a message is found by its id", words)?;
-                let window = self.queues[of.content.queue].id_window_ms();
-                let until = found[0].view.key.at().0.saturating_add(window);
+                let until = self.id_until(*content, found[0].view.key.at().0);
                 must(until > asked.at, "an id is forgotten after its window", words)
             }
             Ask::Browse { queue, keys } => {

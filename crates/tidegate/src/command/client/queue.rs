@@ -135,10 +135,46 @@ pub enum Message {
     },
     /// Take a message back that nobody has.
     Cancel {
-        /// Its key.
-        #[arg(value_parser = not_empty)]
-        key: String,
+        #[command(flatten)]
+        named: Named,
     },
+    /// Deliver a message that nobody has at another time.
+    Reschedule {
+        #[command(flatten)]
+        named: Named,
+        /// So many milliseconds from now.
+        #[arg(long, value_name = "MS", conflicts_with = "deliver_at_ms", required_unless_present = "deliver_at_ms")]
+        delay_ms: Option<u64>,
+        /// At this time, in milliseconds since 1970.
+        #[arg(long, value_name = "MS")]
+        deliver_at_ms: Option<u64>,
+    },
+}
+
+/// One message, by its key or by what its sender called it.
+#[derive(clap::Args)]
+pub struct Named {
+    /// Its key; with --queue, the id that its sender gave it.
+    #[arg(value_parser = not_empty, value_name = "KEY|ID")]
+    name: String,
+    /// The queue in which its sender gave it this id.
+    #[arg(long, value_parser = not_empty)]
+    queue: Option<String>,
+    /// The id space of that id, where it is none of yours.
+    #[arg(long, value_name = "SPACE", requires = "queue")]
+    id_space: Option<String>,
+}
+
+impl Named {
+    fn path(&self) -> String {
+        match &self.queue {
+            None => format!("/v1/messages/{}", encoded(&self.name)),
+            Some(queue) => {
+                let of_id = format!("{}/ids/{}", path(queue), encoded(&self.name));
+                query(&of_id, &[("id_space", self.id_space.as_deref())])
+            }
+        }
+    }
 }
 
 /// Reads `NAME=VALUE`.
@@ -231,8 +267,12 @@ pub(super) fn message(door: &Door, shown: &Shown, what: Message) -> Result<(), F
             let address = id.address(&format!("{}/ids/{}", path(&queue), encoded(&id.id)));
             trail(shown, &door.get(&address)?)
         }
-        Message::Cancel { key } => {
-            shown.one(Fields::MESSAGE, &door.delete(&format!("/v1/messages/{}", encoded(&key)))?)
+        Message::Cancel { named } => shown.one(Fields::MESSAGE, &door.delete(&named.path())?),
+        Message::Reschedule { named, delay_ms, deliver_at_ms } => {
+            let given = [("delay_ms", delay_ms), ("deliver_at_ms", deliver_at_ms)];
+            let body: Map<_, _> =
+                given.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), ms?.into()))).collect();
+            shown.one(Fields::MESSAGE, &door.patch(&named.path(), &Value::Object(body))?)
         }
     }
 }

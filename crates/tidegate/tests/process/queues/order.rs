@@ -148,6 +148,42 @@ fn a_message_that_nobody_has_is_delivered_at_another_time_or_not_at_all() {
     end(server, &settings);
 }
 
+/// Whoever sends need not write down the keys of what is scheduled.
+#[test]
+fn a_scheduled_message_is_found_scheduled_anew_and_taken_back_by_its_senders_id() {
+    let folder = folder();
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "orders", &json!({"id_window_ms": 1, "ids_until_due": true}));
+    put(&mut http, "short", &json!({"id_window_ms": 1}));
+    let reminder = json!([{"body": "pay", "id": "bill 17", "delay_ms": 86_400_000}]);
+    let key = text(&send(&mut http, "orders", &reminder)[0]["key"]);
+    send(&mut http, "short", &reminder);
+    let path = |queue: &str| format!("/v1/queues/{queue}/ids/bill%2017");
+    let not_found = "404 message_not_found";
+    wait_for("the window is over", || (said(http.get(&path("short"))) == not_found).then_some(()));
+    assert_eq!(ok(http.get(&path("orders")))["key"], *key);
+    assert_eq!(ok(http.get("/v1/queues/orders"))["settings"]["ids_until_due"], true);
+    let again = send(&mut http, "orders", &reminder);
+    assert_eq!((text(&again[0]["key"]), &again[0]["duplicate"]), (key.clone(), &json!(true)));
+    let at = now_ms() + 2_000_000;
+    let later = ok(http.patch(&path("orders"), &json!({"deliver_at_ms": at})));
+    assert_eq!((&later["state"], &later["until_ms"]), (&json!("scheduled"), &json!(at)));
+    assert_eq!(said(http.patch(&path("orders"), &json!({}))), "422 queue_request_invalid");
+    assert_eq!(said(http.patch(&path("nowhere"), &json!({"delay_ms": 0}))), "404 queue_not_found");
+    let by_hand = |what: &[&str]| {
+        said_as_json(&server, &[&["message"], what, &["bill 17", "--queue", "orders", "--json"]].concat())
+    };
+    for (what, state) in [(&["reschedule", "--delay-ms", "5000000"][..], "scheduled"), (&["cancel"], "cancelled")] {
+        let message = by_hand(what);
+        assert_eq!((&message["key"], &message["state"]), (&json!(key), &json!(state)));
+    }
+    assert_eq!(ok(http.get(&format!("/v1/messages/{key}")))["state"], "cancelled");
+    assert_eq!(said(http.delete(&path("orders"))), not_found);
+    end(server, &settings);
+}
+
 #[test]
 fn queues_and_messages_are_looked_through_page_by_page() {
     let folder = folder();

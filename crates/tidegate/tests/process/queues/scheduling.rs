@@ -262,7 +262,7 @@ fn schedules_are_listed_page_by_page_and_what_cannot_be_is_refused() {
     assert_eq!(said(http.get("/v1/queues/none/schedules/x")), "404 queue_not_found");
     assert_eq!(said(http.delete("/v1/queues/jobs/schedules/x")), "404 queue_schedule_not_found");
     // The command line does the same.
-    let run = |arguments: &[&str]| said_as_json(&server, arguments);
+    let run = |arguments: &[&str]| said_as_json(&server, &[&["queue"], arguments].concat());
     let output = run(&["schedule", "put", "jobs", "d", "--cron", "*/5 * * * *", "--body", "tick", "--json"]);
     assert_eq!((&output["zone"], &output["message"]["body"]), (&json!("UTC"), &json!("tick")));
     assert_eq!(run(&["schedule", "get", "jobs", "d", "--json"])["cron"], "*/5 * * * *");
