@@ -50,6 +50,7 @@
 //! | `pacer_calls` | how every door of the pacer names rights |
 //! | `pacer_json` | plans and campaigns in JSON |
 //! | `pacer_changes` | changes of campaigns, as every door takes them |
+//! | `pacer_peers` | other servers that may have made the bid of a notice |
 //! | `pacer_notices` | which shards judge wins and losses, and what became of them |
 //! | `pacer_http` | campaigns, bids and notices behind the HTTP door |
 //! | `roster_http` | services and users that are managed behind the HTTP door |
@@ -97,6 +98,7 @@ mod pacer_frames;
 mod pacer_http;
 mod pacer_json;
 mod pacer_notices;
+mod pacer_peers;
 pub mod pacer_room;
 mod pacer_topics;
 pub mod proxy;

@@ -160,7 +160,7 @@ impl PacerFrames {
         let answer = match failed {
             // Which of them count is unknown: they are to be sent again, and count once.
             Some(why) => Err(Problem::from(why).into()),
-            None => Ok(written(&notices.into_outcomes(&self.metrics))),
+            None => Ok(written(&notices.into_judged().counted(&self.metrics))),
         };
         self.answers.push((token, answer));
     }

@@ -11,6 +11,7 @@
 
 mod bids;
 mod campaigns;
+mod elsewhere;
 mod openrtb;
 mod page;
 
@@ -31,6 +32,7 @@ use crate::http::{Door, HttpRoom, Routes};
 use crate::json::{Problem, ProblemCode};
 use crate::pacer_changes::{self, Change, Changed};
 use crate::pacer_notices::NoticeMetrics;
+use crate::pacer_peers::NoticePeers;
 
 pub use openrtb::Auctions;
 pub use tidegate_pacer::plan::PlanRules;
@@ -51,6 +53,8 @@ pub struct PacerHttp {
     pub rules: PlanRules,
     /// Counts what becomes of notices.
     pub notices: NoticeMetrics,
+    /// Other servers that may have made the bid of a notice, if there are some.
+    pub peers: Option<NoticePeers>,
     /// What auctions of OpenRTB need.
     pub auctions: Auctions,
 }
@@ -66,6 +70,7 @@ struct Served {
     live: LiveTable,
     rules: PlanRules,
     notices: NoticeMetrics,
+    peers: Option<Arc<NoticePeers>>,
     auctions: Arc<Auctions>,
 }
 
@@ -108,10 +113,10 @@ impl HttpRoom for PacerHttp {
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, notices, auctions } = *self;
+        let PacerHttp { campaigns, bidders, shards, tokens, live, rules, notices, peers, auctions } = *self;
         let page = page::routes(Routes::new(), door);
-        let (door, auctions) = (door.clone(), Arc::new(auctions));
-        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, notices, auctions };
+        let (door, peers, auctions) = (door.clone(), peers.map(Arc::new), Arc::new(auctions));
+        let served = Served { door, campaigns, bidders, shards, tokens, live, rules, notices, peers, auctions };
         let campaign = get(campaigns::read_campaign)
             .put(campaigns::put_campaign)
             .delete(campaigns::delete_campaign)
@@ -139,13 +144,16 @@ async fn get_alone() -> Problem {
 
 const BIDS_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "bids_invalid");
 
+/// A server that may have made the bid of a notice does not answer.
+const PEER_UNAVAILABLE: ProblemCode = ProblemCode::new(StatusCode::SERVICE_UNAVAILABLE, "pacer_peer_unavailable");
+
 const OPENRTB_VERSION_UNSUPPORTED: ProblemCode =
     ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_version_unsupported");
 const OPENRTB_NOTICE_INVALID: ProblemCode =
     ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "openrtb_notice_invalid");
 
 /// What else is said here than changes are refused with.
-const CODES: [ProblemCode; 3] = [BIDS_INVALID, OPENRTB_VERSION_UNSUPPORTED, OPENRTB_NOTICE_INVALID];
+const CODES: [ProblemCode; 4] = [BIDS_INVALID, PEER_UNAVAILABLE, OPENRTB_VERSION_UNSUPPORTED, OPENRTB_NOTICE_INVALID];
 
 impl Served {
     /// Makes a change.

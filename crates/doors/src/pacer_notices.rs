@@ -20,9 +20,9 @@ metrics! {
     pub struct NoticeMetrics() {
         wins: SharedCounterFamily(outcome: "taken" "duplicate" "late" "token_invalid" "price_above_bid" "lost")
             "tidegate_pacer_win_notices_total"
-            "Notices of wins by what became of them: `taken` ones are paid, `duplicate` ones were before. A `late` one \
-             came behind the deadline or when its lease was closed, one of a `token_invalid` is of another server, of a \
-             timeline that a restore has ended, or forged; `lost` was said before. Nobody pays any of these.";
+            "Notices of wins by what became of them: `taken` ones are paid, `duplicate` ones were before. Nobody pays \
+             for others: `late` ones came behind the deadline, or when their lease was closed; `token_invalid` ones \
+             are of another server, of a timeline that a restore has ended, or forged; `lost` was said before.";
         losses: SharedCounterFamily(outcome: "taken" "duplicate" "late" "token_invalid" "won")
             "tidegate_pacer_loss_notices_total" "Notices of losses, likewise; `won` bids stay so.";
     }
@@ -134,14 +134,46 @@ impl Notices {
         self.waiting == 0
     }
 
-    /// The outcomes, in the order of the notices, which are counted.
-    pub fn into_outcomes(self, metrics: &NoticeMetrics) -> Vec<NoticeOutcome> {
+    /// What this server says of them.
+    pub fn into_judged(self) -> Judged {
         assert!(self.waiting == 0, "all shards were heard");
+        Judged { kind: self.kind, outcomes: self.outcomes, elsewhere: Vec::new() }
+    }
+}
+
+/// Notices of one request, with what became of them.
+pub struct Judged {
+    kind: Kind,
+    /// In their order.
+    outcomes: Vec<NoticeOutcome>,
+    /// Which of them other servers have judged.
+    elsewhere: Vec<usize>,
+}
+
+impl Judged {
+    /// Those whose bids nobody has made so far as is known.
+    pub fn unknown(&self) -> Vec<usize> {
+        let is_unknown =
+            |(at, outcome): (usize, &NoticeOutcome)| (*outcome == NoticeOutcome::TokenInvalid).then_some(at);
+        self.outcomes.iter().enumerate().filter_map(is_unknown).collect()
+    }
+
+    /// Another server has said what became of one of them.
+    pub fn learn(&mut self, at: usize, outcome: NoticeOutcome) {
+        if outcome != NoticeOutcome::TokenInvalid {
+            self.outcomes[at] = outcome;
+            self.elsewhere.push(at);
+        }
+    }
+
+    /// The outcomes, in the order of the notices. Those of this server are counted: others count theirs.
+    pub fn counted(self, metrics: &NoticeMetrics) -> Vec<NoticeOutcome> {
         let counted = match self.kind {
             Kind::Wins => &metrics.wins,
             Kind::Losses => &metrics.losses,
         };
-        self.outcomes.iter().for_each(|outcome| counted.increment(name_of(*outcome)));
+        let own = self.outcomes.iter().enumerate().filter(|(at, _)| !self.elsewhere.contains(at));
+        own.for_each(|(_, outcome)| counted.increment(name_of(*outcome)));
         self.outcomes
     }
 }
@@ -167,6 +199,20 @@ const fn of_loss(outcome: LossOutcome) -> NoticeOutcome {
         LossOutcome::Late => NoticeOutcome::Late,
         LossOutcome::Unfunded => NoticeOutcome::TokenInvalid,
     }
+}
+
+/// The outcome of this name in JSON.
+pub fn named(name: &str) -> Option<NoticeOutcome> {
+    let all = [
+        NoticeOutcome::Taken,
+        NoticeOutcome::Duplicate,
+        NoticeOutcome::Late,
+        NoticeOutcome::TokenInvalid,
+        NoticeOutcome::PriceAboveBid,
+        NoticeOutcome::Lost,
+        NoticeOutcome::Won,
+    ];
+    all.into_iter().find(|outcome| name_of(*outcome) == name)
 }
 
 /// How an outcome is named in JSON.

@@ -14,9 +14,11 @@ use crate::http_room::OpenHttpRoom;
 use crate::openrtb::settings::OpenRtbSettings;
 use crate::pacer_frames::PacerFrames;
 use crate::pacer_http::{Auctions, PacerHttp};
+use crate::pacer_peers::NoticePeers;
 
 pub use crate::pacer_http::PlanRules;
 pub use crate::pacer_notices::NoticeMetrics;
+pub use crate::pacer_peers::{AskPeers, OF_PEER, PeerAnswer, PeerAnswers, PeerAsk};
 
 /// The port that has the bidders inside.
 pub const BIDDERS_PORT: u16 = 0;
@@ -38,6 +40,9 @@ where
     })
 }
 
+/// Opens what asks the peers, for one edge thread.
+pub type OpenPeers = Box<dyn Fn() -> Box<dyn AskPeers> + Send>;
+
 /// What the pacer at the HTTP door is told.
 pub struct PacerDoor {
     /// What it shares with the pacer's thread.
@@ -46,6 +51,8 @@ pub struct PacerDoor {
     pub rules: PlanRules,
     /// One of so many requests is recorded; of 0, none.
     pub sampled: u32,
+    /// Other servers that may have made the bid of a notice, anew for each edge thread; `None` if there are none.
+    pub peers: Option<OpenPeers>,
     /// How notices of OpenRTB come back.
     pub openrtb: OpenRtbSettings,
     /// How long after its bid a win counts.
@@ -74,6 +81,7 @@ where
             live: door.shared.live.clone(),
             rules: door.rules.clone(),
             notices: NoticeMetrics::register(site.registry()),
+            peers: door.peers.as_ref().map(|open| NoticePeers::new(open())),
             auctions: Auctions { bidder, settings, win_deadline_ms: door.win_deadline_ms },
         })
     })

@@ -61,6 +61,8 @@ fn message(message: wire::Message) -> Result<Arc<Message>, Refused> {
         visible_at: time(message.deliver_at_ms),
         expires_at: time(message.expires_at_ms),
         via: text(message.via),
+        // Walks speak HTTP.
+        origin_id: None,
         attributes: message.attributes.into(),
         body: message.body.into(),
     }))

@@ -6,7 +6,7 @@
 //! Promise: nothing is refused because of how the folder looked before. Why: a list that was made while a segment's
 //! file was away does not have it, and the file may be back.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -46,6 +46,9 @@ pub struct Reader<D: Disk> {
     open: RefCell<OpenSegments<D::File>>,
     /// Records that are right only here: whoever needs one again need not read all around it.
     right: RefCell<HashMap<Position, Box<[u8]>>>,
+    /// The damage that was found last: in which segment, and the place before it, up to which all is proven. Who asks
+    /// for many records behind that is not made to prove it again for each.
+    damaged: Cell<Option<(Position, Cursor)>>,
 }
 
 /// The segments known to a reader, and the files it has open, oldest first.
@@ -57,7 +60,7 @@ struct OpenSegments<F> {
 impl<D: Disk> Reader<D> {
     pub(crate) fn of(folder: Folder<D>) -> Result<Reader<D>, JournalError> {
         let open = RefCell::new(OpenSegments { firsts: folder.list_segments()?, files: VecDeque::new() });
-        Ok(Reader { folder, open, right: RefCell::default() })
+        Ok(Reader { folder, open, right: RefCell::default(), damaged: Cell::default() })
     }
 
     /// The place of the segment's first group, or why there is no segment.
@@ -99,6 +102,13 @@ impl<D: Disk> Reader<D> {
             return Err(before_the_first(&self.folder, &place, segments.first().copied()));
         };
         let (file, mut cursor) = self.folder.open_shared(first)?;
+        if let Some((of, before)) = self.damaged.get()
+            && of == first
+            && before.position <= at
+        {
+            // What is behind it is looked at again: it may have been put right.
+            cursor = before;
+        }
         let mut scan = SegmentScan::new(file, self.folder.log, first);
         // Behind damage, only the next group itself says what is before it: that proves nothing.
         let mut is_proven = true;
@@ -118,6 +128,9 @@ impl<D: Disk> Reader<D> {
                 Ok(Mended::No) => None,
                 _ => scan.group_after(&cursor, u64::MAX).ok().and_then(Result::ok),
             };
+            if is_proven && in_memory.is_none() {
+                self.damaged.set(Some((first, cursor)));
+            }
             let behind_it = match &in_memory {
                 Some(found) => (found.end.position <= at || matches!(mended, Ok(Mended::InFile))).then_some(found.end),
                 None => self.group_behind(&scan, &cursor, at)?,

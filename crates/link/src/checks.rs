@@ -108,6 +108,21 @@ impl<'a> Row<'a> {
     }
 }
 
+/// A secret that stands in one of two keys of the how-manieth section of a list, and without which another server lets
+/// nobody in.
+///
+/// # Errors
+///
+/// If there is none, or its file cannot be read.
+pub fn required_secret(
+    (document, section, index): (&Document, &'static str, usize),
+    key: &str,
+    secret: Option<Box<str>>,
+    file: Option<PathBuf>,
+) -> Result<Box<str>> {
+    Row { document, section, index: Some(index) }.required_secret(key, secret, file)
+}
+
 /// Bytes of a file that has a secret.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 

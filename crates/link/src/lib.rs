@@ -37,7 +37,7 @@ mod tls;
 mod told;
 mod webhook;
 
-pub use checks::undeclared;
+pub use checks::{required_secret, undeclared};
 pub use forward::LinkMetrics;
 pub use queue::{Coming, Queue, Replies, Shards};
 pub use room::{Kind, LinkRoom, Running, Start};

@@ -1,7 +1,7 @@
 //! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes,
 //! over a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late,
-//! come twice or come for the same bid, clocks that differ and jump, budgets, caps and zones that change, and backups of
-//! the campaigns that are restored beside a ledger that goes on.
+//! come twice or come for the same bid, clocks that differ and jump, budgets, caps of days and zones that change, and
+//! backups of the campaigns that are restored beside a ledger that goes on.
 //!
 //! ```text
 //!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐
@@ -13,11 +13,12 @@
 //!
 //! What must hold in every seed, after every step: no account is below zero; a win that was answered as taken is paid,
 //! once, out of the account of its campaign, and nothing else is; a plan's budget is never overspent, whatever it was
-//! lowered to, by more than was spent and reserved at that moment, nor is the cap of a day of its zone; what a bid that may still win reserves is exposed,
-//! and held in the ledger; what became of a bid that was won or lost, it stays; what the ledger holds and was paid is
-//! within the budgets, also while it settles nothing. At the end nothing is held, and the records make the same state
-//! again. A restore takes back what was known of bids since its backup: they are unknown again, or of a lease that is
-//! there no more; what the ledger has paid of a lease by then is all that it pays, and counts against the budget.
+//! lowered to, by more than was spent and reserved at that moment, nor is the cap of a day of its zone; what a bid that
+//! may still win reserves is exposed, and held in the ledger; what became of a bid that was won or lost, it stays; what
+//! the ledger holds and was paid is within the budgets, also while it settles nothing. At the end nothing is held, and
+//! the records make the same state again. A restore takes back what was known of bids since its backup: they are
+//! unknown again, or of a lease that is there no more; what the ledger has paid of a lease by then is all that it pays,
+//! and counts against the budget.
 
 #[path = "simulation/bank.rs"]
 mod bank;

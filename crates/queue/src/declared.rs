@@ -30,8 +30,8 @@ config! {
             "how long ids of messages are remembered; 0 for not at all";
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
         ids_until_due: Flag = false, .., restart,
-            "whether the id of a message that is sent for a later time is remembered from then on, and until then: it is \
-             found and taken back by it as long as it is scheduled";
+            "whether that begins when a message is due: until then it is found by its id, taken back by it, and taken \
+             once. Each takes memory until then";
         rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";

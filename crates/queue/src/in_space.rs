@@ -33,7 +33,7 @@ impl Found {
     /// none. `None` if what was sent is forgotten, or cannot be read.
     pub fn is_of(&self, space: &IdSpace) -> Option<bool> {
         let id = match (&self.message, &self.trail.sent_as) {
-            (Some(message), _) => message.id.as_deref(),
+            (Some(message), _) => message.origin_id.as_deref().or(message.id.as_deref()),
             (None, Some(SentAs(id))) => id.as_deref(),
             (None, None) => return None,
         };

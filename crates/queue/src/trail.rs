@@ -167,13 +167,13 @@ impl TrailWalk {
 
 /// Under which id a message was sent, if an event has it.
 fn sent_as(event: &Event<'_>, number: u64) -> Option<SentAs> {
-    let id = match event {
-        Event::Sent { first, messages, .. } => messages.get(number.checked_sub(*first)? as usize)?.id,
-        Event::Moved { messages, .. } => messages.iter().find(|moved| moved.touched.number == number)?.message.id,
-        Event::Fired { first, message, .. } if *first == number => message.id,
+    let sent = match event {
+        Event::Sent { first, messages, .. } => messages.get(number.checked_sub(*first)? as usize)?,
+        Event::Moved { messages, .. } => &messages.iter().find(|moved| moved.touched.number == number)?.message,
+        Event::Fired { first, message, .. } if *first == number => message,
         _ => return None,
     };
-    Some(SentAs(id.map(Into::into)))
+    Some(SentAs(sent.origin_id.or(sent.id).map(Into::into)))
 }
 
 /// What an event says of a message, and where the record before it stands.

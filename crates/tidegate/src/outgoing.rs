@@ -37,7 +37,7 @@ pub enum End {
 
 /// Sends it; once more if its connection was closed before an answer began. That was kept open from the request before,
 /// and its other end may close it at any time.
-async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
+pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     let again = request.try_clone();
     match (request.send().await, again) {
         (Err(error), Some(again)) if error.is_request() && !error.is_connect() && !error.is_timeout() => {

@@ -4,6 +4,7 @@
 mod elsewhere;
 mod here;
 mod money;
+mod peers;
 mod receipt;
 
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
-use tidegate_doors::pacer_room::{BIDDERS_PORT, PacerDoor, PlanRules, open_pacer, open_pacer_frames};
+use tidegate_doors::pacer_room::{BIDDERS_PORT, OpenPeers, PacerDoor, PlanRules, open_pacer, open_pacer_frames};
 use tidegate_journal::directory::{ShardCount, Wanted};
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::operation::Message;
@@ -32,11 +33,13 @@ use crate::config::{deadline_warning, openrtb_settings};
 use crate::extension::{Extension, KnownFamily, Opened};
 
 pub(crate) use elsewhere::PacingLedgerKeys;
+pub(crate) use peers::PacingPeerKeys;
 pub(crate) use receipt::{Receipt, file_of as receipt_file, read as read_receipt};
 
 use elsewhere::{Elsewhere, ledger_elsewhere};
 use here::Here;
 use money::{Decided, HoldOf, Ledger, LedgerMoney, OpenHold, PostPage};
+use peers::{Peers, peers};
 use receipt::Receipts;
 
 /// Adds the pacer to a server.
@@ -75,6 +78,7 @@ where
             shared: shared.clone(),
             rules: rules.clone(),
             sampled,
+            peers: open_peers(document)?,
             openrtb: openrtb_settings(document)?,
             win_deadline_ms: keys.win_deadline_ms,
         };
@@ -89,6 +93,17 @@ where
             frames: Some(open_pacer_frames(users, rules, sampled)),
         })
     }
+}
+
+/// How the HTTP door's threads ask the servers of `[[pacing.peer]]`.
+fn open_peers(document: &Document) -> Result<Option<OpenPeers>> {
+    let settings = peers(document)?;
+    if settings.is_empty() {
+        return Ok(None);
+    }
+    // Whatever can be wrong with a client is so for all of them.
+    Peers::open(&settings)?;
+    Ok(Some(Box::new(move || Box::new(Peers::open(&settings).expect("one was opened before")))))
 }
 
 /// What an operator should know of how the pacer is set.

@@ -2,9 +2,10 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json as json_of;
 use tidegate_pacer::bidder::{BidRequest, NoBid};
 use tidegate_pacer::bidders::{BidderAnswer, BidderAsk, BidderRequest, Busy};
 use tidegate_pacer::family::CampaignRequest;
@@ -20,7 +21,7 @@ use crate::http::RoomBodyProblems;
 use crate::json::{Problem, decode, json};
 use crate::openrtb::response::{TOKEN_CHARS, token_of};
 use crate::pacer_calls::BIDS;
-use crate::pacer_notices::{Issuer, Notices, name_of};
+use crate::pacer_notices::{Issuer, Judged, Notices, name_of};
 
 /// 1 to 256 bid requests.
 #[derive(Deserialize, ToSchema)]
@@ -188,10 +189,13 @@ pub async fn bid(State(served): State<Served>, request: Request) -> Result<Respo
     responses((status = 200, description = "What became of each", body = NoticeOutcomesBody), RoomBodyProblems)
 )]
 pub async fn win(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
-    let (caller, WinsBody { wins }) = served.notices(request).await?;
+    let (caller, headers, WinsBody { wins }) = served.notices(request).await?;
     charge_items(&caller, "wins", wins.len())?;
-    let wins = wins.iter().map(|win| (bytes_of(&win.token), PriceMicros(win.price_micros)));
-    served.judge(served.issuer().wins(wins)).await
+    let notices = wins.iter().map(|win| (bytes_of(&win.token), PriceMicros(win.price_micros)));
+    let mut judged = served.judge(served.issuer().wins(notices)).await?;
+    let row = |at: usize| json_of!({ "token": wins[at].token, "price_micros": wins[at].price_micros });
+    served.judge_elsewhere(&mut judged, &headers, ("/v1/wins", "wins"), row).await?;
+    Ok(served.told(judged))
 }
 
 /// Say which bids have not won
@@ -206,40 +210,39 @@ pub async fn win(State(served): State<Served>, request: Request) -> Result<Respo
     responses((status = 200, description = "What became of each", body = NoticeOutcomesBody), RoomBodyProblems)
 )]
 pub async fn lose(State(served): State<Served>, request: Request) -> Result<Response<Body>, Problem> {
-    let (caller, LossesBody { losses }) = served.notices(request).await?;
+    let (caller, headers, LossesBody { losses }) = served.notices(request).await?;
     charge_items(&caller, "losses", losses.len())?;
-    served.judge(served.issuer().losses(losses.iter().map(|loss| bytes_of(&loss.token)))).await
+    let mut judged = served.judge(served.issuer().losses(losses.iter().map(|loss| bytes_of(&loss.token)))).await?;
+    let row = |at: usize| json_of!({ "token": losses[at].token });
+    served.judge_elsewhere(&mut judged, &headers, ("/v1/losses", "losses"), row).await?;
+    Ok(served.told(judged))
 }
 
 impl Served {
     /// Who sends notices, and which.
-    async fn notices<B: DeserializeOwned>(&self, request: Request) -> Result<(Identity, B), Problem> {
+    async fn notices<B: DeserializeOwned>(&self, request: Request) -> Result<(Identity, HeaderMap, B), Problem> {
         let (head, body) = request.into_parts();
         let caller = self.door.caller(&head.headers)?;
         check_right(&caller)?;
         let body = self.door.read_json(&head.headers, body).await?;
-        Ok((caller, decode(&body)?))
+        Ok((caller, head.headers, decode(&body)?))
     }
 
     pub(super) fn issuer(&self) -> Issuer<'_> {
         Issuer { tokens: &self.tokens, shards: self.shards, now: self.auctions.bidder.time() }
     }
 
-    /// Asks the shards what becomes of notices.
-    async fn judge(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<Response<Body>, Problem> {
-        let outcomes = self.outcomes(asked).await?;
-        Ok(json(StatusCode::OK, &NoticeOutcomesBody { outcomes }))
+    fn told(&self, judged: Judged) -> Response<Body> {
+        let outcomes = judged.counted(&self.notices).into_iter().map(name_of).collect();
+        json(StatusCode::OK, &NoticeOutcomesBody { outcomes })
     }
 
-    /// What becomes of notices, by name.
-    pub(super) async fn outcomes(
-        &self,
-        (mut notices, asked): (Notices, Vec<CampaignRequest>),
-    ) -> Result<Vec<&'static str>, Problem> {
+    /// Asks the shards what becomes of notices.
+    pub(super) async fn judge(&self, (mut notices, asked): (Notices, Vec<CampaignRequest>)) -> Result<Judged, Problem> {
         for (number, CampaignRequest { shard, command }) in asked.into_iter().enumerate() {
             notices.judged(number, self.ask(shard, command).await?);
         }
-        Ok(notices.into_outcomes(&self.notices).into_iter().map(name_of).collect())
+        Ok(notices.into_judged())
     }
 }
 

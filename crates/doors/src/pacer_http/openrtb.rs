@@ -6,12 +6,13 @@ use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, Uri};
 use http_body_util::Full;
 use serde::Serialize;
 use tidegate_pacer::bidders::{EdgeBidder, Uninformed};
 use tidegate_pacer::family::CampaignRequest;
 use tidegate_shard::Unavailable;
+use tidegate_wire::pacer::NoticeOutcome;
 use utoipa::{IntoParams, ToSchema};
 
 use super::bids::check_right;
@@ -22,7 +23,7 @@ use crate::openrtb::notice::{LossNotice, PaidNotice, TOKEN, Wrong, bid_of};
 use crate::openrtb::request::{REQUEST_BYTES_MAX, read};
 use crate::openrtb::response::{ResponseWriter, no_bid};
 use crate::openrtb::settings::{ChargeOn, OpenRtbSettings};
-use crate::pacer_notices::Notices;
+use crate::pacer_notices::{Notices, name_of};
 
 /// Path of the hot request.
 pub const BIDS_PATH: &str = "/openrtb/2.6/bids";
@@ -264,8 +265,9 @@ pub async fn billing(
     State(served): State<Served>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     query: InQuery<PaidNotice>,
+    (uri, headers): (Uri, HeaderMap),
 ) -> Result<Response<Body>, Problem> {
-    served.paid(query, ChargeOn::Billing, address).await
+    served.paid(query, ChargeOn::Billing, &Came { address, uri, headers }).await
 }
 
 /// Say that a bid has won
@@ -283,8 +285,9 @@ pub async fn won(
     State(served): State<Served>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     query: InQuery<PaidNotice>,
+    (uri, headers): (Uri, HeaderMap),
 ) -> Result<Response<Body>, Problem> {
-    served.paid(query, ChargeOn::Win, address).await
+    served.paid(query, ChargeOn::Win, &Came { address, uri, headers }).await
 }
 
 /// Say that a bid has lost
@@ -302,26 +305,34 @@ pub async fn lost(
     State(served): State<Served>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
     query: InQuery<LossNotice>,
+    (uri, headers): (Uri, HeaderMap),
 ) -> Result<Response<Body>, Problem> {
+    let came = Came { address, uri, headers };
     let outcome = async {
-        let notice = notice_of(query)?;
-        let token = notice.token(&served.tokens).map_err(wrong)?;
-        served.outcome(served.issuer().losses([token].into_iter())).await
+        match notice_of(query)?.token(&served.tokens) {
+            Ok(token) => served.outcome(served.issuer().losses([token].into_iter())).await,
+            Err(why) => served.outcome_of_unknown(why, &came).await,
+        }
     };
-    served.noted(outcome.await, address)
+    served.noted(outcome.await, &came)
+}
+
+/// How a notice came.
+struct Came {
+    address: IpAddr,
+    uri: Uri,
+    headers: HeaderMap,
 }
 
 impl Served {
     /// A notice that a bid has won or costs.
-    async fn paid(
-        &self,
-        query: InQuery<PaidNotice>,
-        kind: ChargeOn,
-        address: IpAddr,
-    ) -> Result<Response<Body>, Problem> {
+    async fn paid(&self, query: InQuery<PaidNotice>, kind: ChargeOn, came: &Came) -> Result<Response<Body>, Problem> {
         let outcome = async {
             let notice = notice_of(query)?;
-            let (token, bid) = bid_of(&self.tokens, &notice.token).map_err(wrong)?;
+            let (token, bid) = match bid_of(&self.tokens, &notice.token) {
+                Ok(known) => known,
+                Err(why) => return self.outcome_of_unknown(why, came).await,
+            };
             match notice.price(&bid).map_err(wrong)? {
                 Some(price) if kind == self.auctions.settings.charge_on => {
                     self.outcome(self.issuer().wins([(token, price)].into_iter())).await
@@ -329,22 +340,32 @@ impl Served {
                 Some(_) | None => Ok("ignored"),
             }
         };
-        self.noted(outcome.await, address)
+        self.noted(outcome.await, came)
+    }
+
+    /// What becomes of a notice that this server does not take, for this reason. If it has made no such bid, another
+    /// one may have.
+    async fn outcome_of_unknown(&self, why: Wrong, came: &Came) -> Result<&'static str, Problem> {
+        let asked = came.uri.path_and_query().map_or("", |asked| asked.as_str());
+        match why {
+            TOKEN => self.outcome_elsewhere(&came.headers, came.address, asked).await?.ok_or_else(|| wrong(why)),
+            _ => Err(wrong(why)),
+        }
     }
 
     /// What becomes of one notice.
     async fn outcome(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<&'static str, Problem> {
-        match self.outcomes(asked).await?.first() {
-            Some(&"token_invalid") | None => Err(wrong(TOKEN)),
-            Some(outcome) => Ok(outcome),
+        match self.judge(asked).await?.counted(&self.notices).first() {
+            Some(NoticeOutcome::TokenInvalid) | None => Err(wrong(TOKEN)),
+            Some(outcome) => Ok(name_of(*outcome)),
         }
     }
 
     /// The answer to a notice. One of a bid costs its sender nothing, however many there are; one that is wrong, or
-    /// comes again, counts among the requests without a token of its address.
-    fn noted(&self, outcome: Result<&'static str, Problem>, address: IpAddr) -> Result<Response<Body>, Problem> {
-        if matches!(outcome, Err(_) | Ok("duplicate")) {
-            self.door.count_stranger(address)?;
+    /// comes again, counts among the requests without a token of its address. What a peer has passed on it has counted.
+    fn noted(&self, outcome: Result<&'static str, Problem>, came: &Came) -> Result<Response<Body>, Problem> {
+        if matches!(outcome, Err(_) | Ok("duplicate")) && !self.is_passed_on(&came.headers) {
+            self.door.count_stranger(came.address)?;
         }
         outcome.map(|outcome| json(StatusCode::OK, &NoticeBody { outcome }))
     }

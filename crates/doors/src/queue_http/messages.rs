@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use tidegate_machines::TimeMs;
+use tidegate_machines::{IdSpace, TimeMs};
 use tidegate_queue::machine::limits::PRIORITY_DEFAULT;
-use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, Refusal, When};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, Outcome, Receipt, Refusal, When, id_in_space};
 use tidegate_queue::{Answer, Call, Found, Read, StepKind, Trail, ids_in_space, ids_of_all_kinds};
 use utoipa::ToSchema;
 
@@ -63,6 +63,13 @@ pub struct QueueMessageSendBody {
     /// take what has come through it. `NODE/QUEUE` for each, with spaces between; at most 1,000 bytes.
     #[schema(example = "4711/in 812/router")]
     via: Option<Box<str>>,
+    /// What its first sender called it, where a walk brings it under the key that it got there, as its `id`: while the
+    /// queue remembers them, a second message of either is not taken. Needs `relay:QUEUE`, as that key does.
+    #[schema(example = "order-17-code", min_length = 1, max_length = 128)]
+    origin_id: Option<Box<str>>,
+    /// In which id space that was chosen, if not in the common one.
+    #[schema(min_length = 1, max_length = 64)]
+    origin_id_space: Option<Box<str>>,
     /// What else the receiver is to know, by name: texts, or values with a type. At most 64.
     #[serde(default, deserialize_with = "given_attributes")]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
@@ -126,6 +133,14 @@ pub struct QueueContentBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String, example = "4711/in 812/router")]
     via: Option<Box<str>>,
+    /// What its first sender called it, where a walk has brought it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    origin_id: Option<Box<str>>,
+    /// In which id space that was chosen, if not in the common one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    origin_id_space: Option<Box<str>>,
     /// What else its sender said.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false, value_type = BTreeMap<String, QueueAttributeBody>)]
@@ -134,7 +149,7 @@ pub struct QueueContentBody {
 
 impl From<&Message> for QueueContentBody {
     fn from(message: &Message) -> QueueContentBody {
-        let text = std::str::from_utf8(&message.body).ok();
+        let (text, origin) = (std::str::from_utf8(&message.body).ok(), message.origin());
         QueueContentBody {
             body: text.map(Into::into),
             body_base64: text.is_none().then(|| BASE64.encode(&message.body)),
@@ -143,6 +158,8 @@ impl From<&Message> for QueueContentBody {
             ordering_key: message.ordering_key.clone(),
             priority: message.priority,
             via: message.via.clone(),
+            origin_id: origin.map(|(_, id)| id.into()),
+            origin_id_space: origin.map(|(space, _)| space.into()).filter(|space: &Box<str>| !space.is_empty()),
             attributes: read_attributes(&message.attributes),
         }
     }
@@ -165,7 +182,8 @@ impl QueueMessageSendBody {
     /// The message of a schedule, and after how long it is dropped.
     pub(super) fn into_standing(mut self) -> Result<(Message, Option<u64>), Problem> {
         let times = [&self.delay_ms, &self.deliver_at_ms, &self.expires_at_ms];
-        if self.id.is_some() || self.via.is_some() || times.into_iter().any(Option::is_some) {
+        let ids = [&self.id, &self.via, &self.origin_id, &self.origin_id_space];
+        if ids.into_iter().any(Option::is_some) || times.into_iter().any(Option::is_some) {
             let what = "the message of a schedule has no id and no via, and of times only expires_in_ms: each that it \
                         sends is another one, at another time";
             return Err(Problem::new(SCHEDULE_INVALID, what));
@@ -190,6 +208,13 @@ impl QueueMessageSendBody {
             let wrong = |what| Problem::new(MESSAGE_INVALID, format!("attribute {name:?}: {what}"));
             attribute.check().map_err(wrong)?;
         }
+        let space = IdSpace::new(self.origin_id_space.as_deref().unwrap_or_default()).ok_or_else(|| {
+            Problem::new(
+                MESSAGE_INVALID,
+                "origin_id_space: expected the name of a user or id space, of at most 64 bytes",
+            )
+        })?;
+        let origin_id = self.origin_id.map(|id| Box::from(&*id_in_space(&id, &space, || false)));
         Ok(Message {
             id: self.id,
             ordering_key: self.ordering_key,
@@ -197,6 +222,7 @@ impl QueueMessageSendBody {
             visible_at: when_of(deliver_at_ms, delay_ms),
             expires_at: when_of(expires_at_ms, expires_in_ms),
             via: self.via,
+            origin_id,
             attributes: write_attributes(&self.attributes),
             body,
         })
@@ -480,9 +506,9 @@ pub(super) fn two_names(path: TwoNames) -> Result<(Box<str>, Box<str>), Problem>
 
 /// Where is my message, by its sender's id?
 ///
-/// Found as long as the queue remembers ids (`id_window_ms`, `ids_until_due`). With `id_space`, an id that was chosen in that space.
-/// Without, an id of the caller's own space, or the key that the message has on another node, which a link has given it
-/// here as its id; whoever may relay means the key first.
+/// Found as long as the queue remembers ids (`id_window_ms`, `ids_until_due`). With `id_space`, an id that was chosen
+/// in that space. Without, an id of the caller's own space, or the key that the message has on another node, which a
+/// link has given it here as its id; whoever may relay means the key first.
 #[utoipa::path(
     get,
     path = "/v1/queues/{name}/ids/{id}",

@@ -306,3 +306,29 @@ fn what_is_missing_is_told_at_a_file_that_was_there() {
         "no name is made up"
     );
 }
+
+/// What was found of the damage before is no word about the file as it is now.
+#[test]
+fn damage_that_was_seen_is_looked_at_again() {
+    let records: Vec<Vec<u8>> = (0..9).map(|number| vec![number; 700]).collect();
+    let (disk, positions) = log_of(&records, LARGE);
+    let segment = first_segment(&disk);
+    let whole = disk.contents(&segment).unwrap();
+    let (from, to) = (offset_of(Position(0), positions[3]), offset_of(Position(0), positions[5]));
+    disk.overwrite(&segment, from, &vec![0; (to - from) as usize]).unwrap();
+    let reader = logs(&disk).reader(LOG).unwrap();
+    let said = |at: usize| reader.examine(positions[at]).map_err(|error| error.to_string());
+    let lost = said(4).unwrap_err();
+    assert_eq!((said(4), said(3)), (Err(lost.clone()), Err(lost)), "however often it is asked");
+    for sound in [0, 2, 7, 8, 1] {
+        assert_eq!(said(sound), Ok(()), "{sound} is before it, or behind");
+    }
+    assert!(reader.read_right(positions[4], &mut Vec::new()).is_err());
+    disk.overwrite(&segment, 0, &whole).unwrap();
+    let mut record = Vec::new();
+    for at in [4, 3, 7] {
+        assert_eq!(said(at), Ok(()));
+        reader.read_right(positions[at], &mut record).unwrap();
+        assert_eq!(record, records[at]);
+    }
+}

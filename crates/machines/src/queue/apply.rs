@@ -53,7 +53,7 @@ impl Queues {
                 let is_new = |id: &str| queue.ids.remembered(id, at).is_none();
                 let remembers = queue.settings.id_window_ms != Some(0);
                 must(
-                    !remembers || messages.iter().filter_map(|sent| sent.id).all(|id| is_new(id) && ids.insert(id)),
+                    !remembers || messages.iter().flat_map(Sent::ids).all(|id| is_new(id) && ids.insert(id)),
                     "an id is taken once",
                 )
             }
@@ -391,7 +391,7 @@ impl Queues {
         };
         self.messages.insert(number, entry);
         self.enter(number, &entry);
-        if let Some((id, until)) = sent.id.zip(until) {
+        for (id, until) in sent.ids().filter_map(|id| Some((id, until?))) {
             self.remember(index, id, Remembered { key: self.key_of(number, at), until });
         }
     }

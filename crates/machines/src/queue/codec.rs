@@ -46,8 +46,10 @@ const FLAGS: u8 = ID_FLAG | KEY_FLAG | DELAY_FLAG | EXPIRY_FLAG;
 const PRIORITY_SHIFT: u32 = 4;
 /// In its place, of a message that links have brought: the priority is the next byte, and the way is behind the times.
 const HAS_VIA: u8 = 15;
+/// Likewise, of one that a walk has brought with what its first sender called it, which is behind the way.
+const HAS_ORIGIN: u8 = 14;
 
-const _: () = assert!(PRIORITIES <= HAS_VIA as usize && (HAS_VIA as u32) << PRIORITY_SHIFT <= u8::MAX as u32);
+const _: () = assert!(PRIORITIES <= HAS_ORIGIN as usize && (HAS_VIA as u32) << PRIORITY_SHIFT <= u8::MAX as u32);
 
 /// Bytes that are not an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,9 +89,10 @@ pub(super) fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
         | flag(sent.ordering_key.is_some(), KEY_FLAG)
         | flag(sent.visible_at.is_some(), DELAY_FLAG)
         | flag(sent.expires_at.is_some(), EXPIRY_FLAG);
-    match sent.via {
-        None => out.push(sent.priority << PRIORITY_SHIFT | flags),
-        Some(_) => out.extend([HAS_VIA << PRIORITY_SHIFT | flags, sent.priority]),
+    match (sent.via, sent.origin_id) {
+        (None, _) => out.push(sent.priority << PRIORITY_SHIFT | flags),
+        (Some(_), None) => out.extend([HAS_VIA << PRIORITY_SHIFT | flags, sent.priority]),
+        (Some(_), Some(_)) => out.extend([HAS_ORIGIN << PRIORITY_SHIFT | flags, sent.priority]),
     }
     [sent.id, sent.ordering_key].into_iter().flatten().for_each(|text| put_text(out, text));
     [sent.visible_at, sent.expires_at].into_iter().flatten().for_each(|at| put_varint(out, at.0));
@@ -97,6 +100,7 @@ pub(super) fn put_sent(out: &mut Vec<u8>, sent: &Sent<'_>) {
         put_text(out, before);
         put_varint(out, u64::from(node));
         put_text(out, queue);
+        sent.origin_id.iter().for_each(|id| put_text(out, id));
     }
     put_bytes(out, sent.attributes);
     put_bytes(out, sent.body);
@@ -157,7 +161,8 @@ fn list<'a, T>(
 pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let byte = reader.byte("flags")?;
     let (flags, above) = (byte & FLAGS, byte >> PRIORITY_SHIFT);
-    let has_via = above == HAS_VIA;
+    let has_origin = above == HAS_ORIGIN;
+    let has_via = above == HAS_VIA || has_origin;
     let priority = if has_via { reader.byte("a priority")? } else { above };
     require(usize::from(priority) < PRIORITIES, "a priority")?;
     let text = |flag: u8, most: usize, reader: &mut Reader<'a>| match flags & flag {
@@ -169,8 +174,9 @@ pub(super) fn sent<'a>(reader: &mut Reader<'a>) -> Parsed<Sent<'a>> {
     let visible_at = if flags & DELAY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
     let expires_at = if flags & EXPIRY_FLAG == 0 { None } else { Some(time(reader, "a time")?) };
     let via = if has_via { Some(via(reader)?) } else { None };
+    let origin_id = if has_origin { Some(reader.text(1, WHOLE_ID_BYTES_MAX, "an id")?) } else { None };
     let (attributes, body) = (reader.bytes("attributes")?, reader.bytes("a body")?);
-    Ok(Sent { id, ordering_key, priority, visible_at, expires_at, via, attributes, body })
+    Ok(Sent { id, ordering_key, priority, visible_at, expires_at, via, origin_id, attributes, body })
 }
 
 fn via<'a>(reader: &mut Reader<'a>) -> Parsed<Via<'a>> {

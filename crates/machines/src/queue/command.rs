@@ -35,6 +35,9 @@ pub struct Message {
     pub expires_at: Option<When>,
     /// Through which queues links have brought it: see [`super::Via`].
     pub via: Option<Box<str>>,
+    /// What its first sender called it, with the id space, where a walk has brought it: its own id is the key that it
+    /// got there. Within the queue's window, what has either as its id is not taken.
+    pub origin_id: Option<Box<str>>,
     /// What the doors know of it beside its body: bytes whose form is theirs.
     pub attributes: Box<[u8]>,
     /// Its body.
@@ -44,8 +47,8 @@ pub struct Message {
 impl Message {
     /// Bytes that it takes in a record, without [`super::limits::MESSAGE_OVERHEAD_BYTES`].
     pub fn bytes(&self) -> usize {
-        let texts =
-            [&self.id, &self.ordering_key, &self.via].into_iter().flatten().map(|text| text.len()).sum::<usize>();
+        let texts = [&self.id, &self.ordering_key, &self.via, &self.origin_id];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
         texts + self.attributes.len() + self.body.len()
     }
 }

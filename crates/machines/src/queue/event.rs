@@ -41,10 +41,19 @@ pub struct Sent<'a> {
     pub expires_at: Option<TimeMs>,
     /// Through which queues links have brought it, this one with them.
     pub via: Option<Via<'a>>,
+    /// What its first sender called it, where a walk has brought it.
+    pub origin_id: Option<&'a str>,
     /// What the doors know of it.
     pub attributes: &'a [u8],
     /// Its body.
     pub body: &'a [u8],
+}
+
+impl<'a> Sent<'a> {
+    /// The ids under which it is taken once.
+    pub fn ids(&self) -> impl Iterator<Item = &'a str> {
+        [self.id, self.origin_id].into_iter().flatten()
+    }
 }
 
 /// A message that is written again.

@@ -70,7 +70,7 @@ impl StandingSettings {
     /// Whether a schedule called `name` may have them.
     pub fn check(&self, name: &str) -> Result<(), Refusal> {
         let rule = |holds: bool, what: &str| if holds { Ok(()) } else { Err(Refusal::ScheduleInvalid(what.into())) };
-        let Message { id, via, visible_at, expires_at, .. } = &self.message;
+        let Message { id, via, origin_id, visible_at, expires_at, .. } = &self.message;
         rule(is_queue_name(name), "its name has 1 to 80 letters, digits, and characters of \"-_.:{}\"")?;
         rule((1..=CRON_BYTES_MAX).contains(&self.cron.len()), "cron has 1 to 128 bytes")?;
         rule((1..=ZONE_BYTES_MAX).contains(&self.zone.len()), "zone has 1 to 64 bytes")?;
@@ -79,7 +79,10 @@ impl StandingSettings {
             "its messages expire in 1 millisecond to a hundred years",
         )?;
         rule(is_owner(self.owner.as_deref()), "an owner's name has 1 to 256 bytes")?;
-        rule(id.is_none() && via.is_none(), "its message has no id, and no via: each is another one")?;
+        rule(
+            id.is_none() && via.is_none() && origin_id.is_none(),
+            "its message has no id, and no via: each is another one",
+        )?;
         rule(visible_at.is_none() && expires_at.is_none(), "its message has no times: the schedule has")?;
         rule(self.message.bytes() <= STANDING_BYTES_MAX, "its message has at most 16384 bytes, with its attributes")?;
         // It has no times, so no bound counts.

@@ -162,6 +162,7 @@ fn call_of(request: &[u8]) -> Call {
         visible_at: time(message.deliver_at_ms),
         expires_at: time(message.expires_at_ms),
         via: text(message.via),
+        origin_id: None,
         attributes: message.attributes.into(),
         body: message.body.into(),
     };

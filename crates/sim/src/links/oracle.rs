@@ -90,6 +90,7 @@ impl Oracle {
                 visible_at: (delay > 0).then_some(When::At(TimeMs(now + delay))),
                 expires_at: None,
                 via: None,
+                origin_id: None,
                 attributes: format!(r#"{{"to":"{prefix}{number}"}}"#).into_bytes().into(),
                 body: number.to_le_bytes().into(),
             };

@@ -41,6 +41,7 @@ impl Content {
             visible_at: drawn.visible_at,
             expires_at: drawn.expires_at,
             via: None,
+            origin_id: None,
             attributes: attributes.into(),
             body: body.into(),
         };

@@ -79,6 +79,7 @@ const OWNERS: &[&[Section]] = &[
     tidegate_pacer::limits::PacingKeys::SECTIONS,
     tidegate_pacer::limits::PacingDemoKeys::SECTIONS,
     crate::pacing::PacingLedgerKeys::SECTIONS,
+    crate::pacing::PacingPeerKeys::SECTIONS,
     openrtb::OpenRtbKeys::SECTIONS,
     binary::BinaryKeys::SECTIONS,
     http::HttpKeys::SECTIONS,

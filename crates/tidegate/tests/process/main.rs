@@ -44,6 +44,7 @@ mod pacing;
 mod pacing_client;
 mod pacing_elsewhere;
 mod pacing_page;
+mod pacing_peers;
 mod pacing_replay;
 mod proxied;
 mod queues;

@@ -12,7 +12,7 @@ use crate::services::{ok, over, said};
 use crate::{Server, Settings, audit, folder, wait_for};
 
 const FUNDS: u64 = 1_000_000;
-const BANNER: &str = include_str!("../../../doors/src/openrtb/samples/iab_banner.json");
+pub const BANNER: &str = include_str!("../../../doors/src/openrtb/samples/iab_banner.json");
 const DEALS: &str = include_str!("../../../doors/src/openrtb/samples/iab_deals.json");
 const VIDEO: &str = include_str!("../../../doors/src/openrtb/samples/iab_video.json");
 const FLUCT: &str = include_str!("../../../doors/src/openrtb/samples/fluct_web.json");
@@ -27,7 +27,7 @@ fn settings(folder: &Path, openrtb: &str) -> Settings {
     Settings { sections: format!("{pacing}\n[pacing.openrtb]\n{openrtb}\n\n{services}"), ..Settings::new(folder) }
 }
 
-const WITH_URLS: &str = "notice_base_url = \"https://bids.example.com/\"";
+pub const WITH_URLS: &str = "notice_base_url = \"https://bids.example.com/\"";
 
 fn creative() -> Value {
     json!({
@@ -37,7 +37,7 @@ fn creative() -> Value {
 }
 
 /// Makes a campaign that bids a CPM of so many thousandths.
-fn put(http: &mut Http<TcpStream>, campaign: &str, price: u32, openrtb: &Value) {
+pub fn put(http: &mut Http<TcpStream>, campaign: &str, price: u32, openrtb: &Value) {
     fund(http, campaign, FUNDS);
     let mut bought = json!({"creatives": [creative()]});
     bought.as_object_mut().expect("an object").extend(openrtb.as_object().expect("an object").clone());
@@ -54,7 +54,7 @@ fn put(http: &mut Http<TcpStream>, campaign: &str, price: u32, openrtb: &Value) 
 }
 
 /// A request of an exchange, with changes.
-fn request(sample: &str, changes: &Value) -> Value {
+pub fn request(sample: &str, changes: &Value) -> Value {
     let mut request: Value = serde_json::from_str(sample).expect("a sample is JSON");
     request.as_object_mut().expect("an object").extend(changes.as_object().expect("an object").clone());
     request
@@ -65,7 +65,7 @@ fn ask(http: &mut Http<TcpStream>, request: &Value) -> Answer {
 }
 
 /// Asks until so many impressions are bid on, and gives the bids.
-fn bids(http: &mut Http<TcpStream>, request: &Value, count: usize) -> Vec<Value> {
+pub fn bids(http: &mut Http<TcpStream>, request: &Value, count: usize) -> Vec<Value> {
     wait_for("there are bids", || {
         let answer = ask(http, request);
         let seats = answer.body["seatbid"].as_array()?;
@@ -75,13 +75,13 @@ fn bids(http: &mut Http<TcpStream>, request: &Value, count: usize) -> Vec<Value>
 }
 
 /// The path of a notice, with its macros replaced as an exchange does.
-fn notice(url: &Value, price: &str) -> String {
+pub fn notice(url: &Value, price: &str) -> String {
     let path = url.as_str().expect("a URL").strip_prefix("https://bids.example.com").expect("below the base");
     let replaced = path.replace("${AUCTION_PRICE}", price).replace("${AUCTION_CURRENCY}", "USD");
     replaced.replace("${AUCTION_LOSS}", "102")
 }
 
-fn outcome(http: &mut Http<TcpStream>, path: &str) -> String {
+pub fn outcome(http: &mut Http<TcpStream>, path: &str) -> String {
     let answer = http.get(path).expect("the door answers");
     match answer.status {
         200 => answer.body["outcome"].as_str().expect("a word").to_owned(),

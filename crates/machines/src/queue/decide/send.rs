@@ -49,14 +49,14 @@ impl Queues {
             if self.has_come_round((index, name), message) {
                 return Err(invalid(HAS_COME_ROUND));
             }
-            let id = message.id.as_deref().filter(|_| queue.settings.id_window_ms != Some(0));
-            let known = id.and_then(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied()));
-            if let Some(key) = known {
+            let remembers = queue.settings.id_window_ms != Some(0);
+            let ids = || message.ids().filter(|_| remembers);
+            if let Some(key) = ids().find_map(|id| queue.ids.remembered(id, at).or_else(|| ids_here.get(id).copied())) {
                 receipts.push(Receipt { key, is_duplicate: true });
                 continue;
             }
             let key = self.key_of(self.next + sent.len() as u64, at);
-            ids_here.extend(id.map(|id| (id, key)));
+            ids_here.extend(ids().map(|id| (id, key)));
             let via = via_to(message).map(|before| Via { before, node: self.node(), queue: name });
             sent.push(Sent { via, ..sent_of(message, &queue.settings, bounds, at) });
             receipts.push(Receipt { key, is_duplicate: false });
@@ -163,8 +163,15 @@ pub(in crate::queue) fn check_message(message: &Message, bounds: Bounds, at: Tim
         via.is_none_or(is_via),
         "its via is NODE/QUEUE for each queue that it has come through, with spaces between, and at most 1000 bytes",
     )?;
+    let origin_id = message.origin_id.as_deref();
+    rule(
+        origin_id.is_none_or(|origin| is_message_id(origin) && id.and_then(key_elsewhere).is_some()),
+        "its origin_id has 1 to 128 bytes without control characters, and goes with an id that is the key of another \
+         node, which takes the right to relay",
+    )?;
     // What a server puts before an id is none of its sender's, nor is a key that a link gives, or the way it has come.
     let of_servers = via.map_or(0, str::len)
+        + origin_id.map_or(0, str::len)
         + id.map_or(0, |id| match key_elsewhere(id) {
             Some(_) => id.len(),
             None => id.len() - sender_id(id).len(),
@@ -197,6 +204,16 @@ impl Message {
         self.id.as_deref().map(sender_id)
     }
 
+    /// What its first sender called it, if a walk has brought it: the name of the id space, and the id.
+    pub fn origin(&self) -> Option<(&str, &str)> {
+        self.origin_id.as_deref().map(IdSpace::split)
+    }
+
+    /// The ids under which it is taken once.
+    fn ids(&self) -> impl Iterator<Item = &str> {
+        [&self.id, &self.origin_id].into_iter().flatten().map(|id| &**id)
+    }
+
     /// The name of the space of its id, if that is not the common one.
     pub fn id_space(&self) -> Option<&str> {
         self.id.as_deref().map(|id| IdSpace::split(id).0).filter(|space| !space.is_empty())
@@ -215,6 +232,7 @@ impl Message {
             visible_at: time(self.visible_at),
             expires_at: time(self.expires_at),
             via: self.via.as_deref().and_then(Via::parse),
+            origin_id: self.origin_id.as_deref(),
             attributes: &self.attributes,
             body: &self.body,
         }
@@ -231,6 +249,7 @@ impl Sent<'_> {
             visible_at: self.visible_at.map(When::At),
             expires_at: self.expires_at.map(When::At),
             via: self.via.map(|via| via.to_string().into()),
+            origin_id: self.origin_id.map(Into::into),
             attributes: self.attributes.into(),
             body: self.body.into(),
         }
@@ -238,7 +257,7 @@ impl Sent<'_> {
 
     /// Bytes of id, ordering key, way, attributes and body.
     pub fn bytes(&self) -> usize {
-        let texts = [self.id, self.ordering_key].into_iter().flatten().map(str::len).sum::<usize>();
+        let texts = [self.id, self.ordering_key, self.origin_id].into_iter().flatten().map(str::len).sum::<usize>();
         texts + self.via.map_or(0, |via| via.bytes()) + self.attributes.len() + self.body.len()
     }
 }

@@ -424,6 +424,41 @@ fn a_queue_does_not_take_what_has_come_through_it() {
     assert!(refused(&mut driven, "not a way"));
 }
 
+/// What is sent again to the queue that a walk brings it to is taken once, whichever of the two comes first.
+#[test]
+fn what_a_walk_brings_has_the_id_of_its_sender_beside_the_key() {
+    let mut driven = Driven::new();
+    driven.queue("jobs", Settings { id_window_ms: Some(1_000), ..Settings::default() });
+    let key = |number| MessageKey::new(TimeMs(5), 9, ShardIndex(0), 1, number).to_string();
+    let brought =
+        |number, origin: &str| Message { id: Some(key(number).into()), origin_id: Some(origin.into()), ..message("a") };
+    let of_sender = |id: &str| Message { id: Some(id.into()), ..message("a") };
+    let direct = driven.send("jobs", &[of_sender("shop\u{1f}2")])[0].key;
+    let receipts = driven.send("jobs", &[brought(1, "1"), brought(2, "shop\u{1f}2"), brought(3, "1"), of_sender("1")]);
+    let taken = receipts[0].key;
+    let keys: Vec<_> = receipts.iter().map(|receipt| (receipt.key, receipt.is_duplicate)).collect();
+    assert_eq!(keys, [(taken, false), (direct, true), (taken, true), (taken, true)]);
+    for id in [key(1).as_str(), "1"] {
+        assert_eq!(driven.queues.key_of_id("jobs", id, driven.now), Some(taken), "{id}");
+    }
+    assert_eq!(driven.queues.ids(), 3 - 1 + 1 / limits::KEYS_PER_ID + 1, "both count");
+    let whole = driven.body(taken.number());
+    assert_eq!(whole.origin(), Some(("", "1")));
+    let (place, moved) = (driven.queues.body_place(taken.number()), [(taken.number(), Arc::new(whole.clone()))]);
+    assert_eq!(driven.ask(Command::Move { messages: &moved }), Outcome::Done);
+    assert_ne!(driven.queues.body_place(taken.number()), place);
+    assert_eq!(driven.body(taken.number()), whole, "it is moved with it");
+    driven.wait(1_000);
+    assert!(!driven.send("jobs", &[of_sender("1")])[0].is_duplicate, "it is remembered for the window");
+    // Nobody says so of what they send first.
+    let forged = [of_sender("3"), message("a")].map(|message| {
+        let messages = [Arc::new(Message { origin_id: Some("4".into()), ..message })];
+        driven.ask(Command::Send { queue: "jobs", messages: &messages })
+    });
+    assert!(forged.iter().all(|said| matches!(said, Outcome::Refused(Refusal::MessageInvalid { .. }))), "{forged:?}");
+    driven.queues.assert_sound();
+}
+
 /// What a link gives on has the queue that it comes from in its way; what its first sender sends has none.
 #[test]
 fn a_record_has_the_way_of_a_message() {

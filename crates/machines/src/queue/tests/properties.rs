@@ -125,6 +125,9 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
                     visible_at: some(delay).map(|delay| When::At(TimeMs(now + delay * 5))),
                     expires_at: some(expiry).filter(|_| expiry.is_multiple_of(2)).map(|ms| When::After(ms * 30)),
                     via: some(expiry).filter(|of| of % 3 == 0).map(|of| format!("{of}/{}", name(queue)).into()),
+                    origin_id: some(id)
+                        .filter(|id| id.is_multiple_of(2) && key.is_multiple_of(2))
+                        .map(|id| (id % 7).to_string().into()),
                     attributes: vec![key; usize::from(count)].into(),
                     body: vec![priority; usize::from(delay)].into(),
                 })

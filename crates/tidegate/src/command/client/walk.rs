@@ -27,7 +27,8 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::{LocalLogs, LogStore, Logs};
-use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView, Via};
+use tidegate_machines::IdSpace;
+use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView, Via, key_elsewhere};
 use tidegate_queue::{QUEUES, QueuesFamily, StoppedShard, id_elsewhere};
 use tidegate_runtime::recorded_claim;
 use tidegate_shard::loss::{Claim, examine, fold_to_end};
@@ -81,6 +82,11 @@ pub struct WalkArguments {
     /// Only messages up to this key.
     #[arg(long, value_name = "KEY")]
     until: Option<MessageKey>,
+    /// Have the ids of their senders remembered there, too: what a sender sends again there, because this server has
+    /// not answered, is taken once, and found by its id. For a queue that gets the messages of these senders alone:
+    /// those of others may have the same ids, and would not be taken.
+    #[arg(long)]
+    with_ids: bool,
     /// Read and count, and send nothing.
     #[arg(long)]
     dry_run: bool,
@@ -290,7 +296,8 @@ impl Walk<'_> {
                 bytes <= REQUEST_BYTES_MAX
             });
             let (part, behind) = rest.split_at(fits.count().clamp(1, most));
-            let bodies: Vec<Value> = part.iter().map(|(view, message)| body_of(view, message)).collect();
+            let bodies: Vec<Value> =
+                part.iter().map(|(view, message)| body_of(view, message, self.arguments.with_ids)).collect();
             let into = self.arguments.into.as_deref().unwrap_or(queue);
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(into)), &json!({ "messages": bodies }));
             if let Err(Failure::Refused(refusal)) = &answer
@@ -459,8 +466,15 @@ fn way_before(message: &Message) -> Option<&str> {
     Some(via.before).filter(|before| !before.is_empty())
 }
 
+/// What the first sender of a message called it, and the id space of that.
+fn origin_of(message: &Message) -> Option<(&str, &str)> {
+    let sent_here = || message.id.as_deref().filter(|id| key_elsewhere(id).is_none()).map(IdSpace::split);
+    message.origin().or_else(sent_here)
+}
+
 /// A message as the HTTP door takes it.
-fn body_of(view: &MessageView, message: &Message) -> Value {
+fn body_of(view: &MessageView, message: &Message, with_id: bool) -> Value {
+    let origin = origin_of(message).filter(|_| with_id);
     let mut body = json!({ "id": id_elsewhere(message, view.key), "priority": message.priority });
     match std::str::from_utf8(&message.body) {
         Ok(text) => body["body"] = text.into(),
@@ -473,6 +487,8 @@ fn body_of(view: &MessageView, message: &Message) -> Value {
         ("deliver_at_ms", deliver_at.map(|at| at.0.into())),
         ("expires_at_ms", view.expires_at.map(|at| at.0.into())),
         ("via", way_before(message).map(Value::from)),
+        ("origin_id", origin.map(|(_, id)| id.into())),
+        ("origin_id_space", origin.map(|(space, _)| space).filter(|space| !space.is_empty()).map(Value::from)),
     ];
     for (field, value) in given {
         if let Some(value) = value {

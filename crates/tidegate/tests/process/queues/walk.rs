@@ -76,6 +76,38 @@ fn messages_whose_records_have_a_wrong_byte_each_come_all() {
     end(other, &other_settings);
 }
 
+/// A sender that got no answer sends it again, to the server that has taken the place of the other one.
+#[test]
+fn what_its_sender_sends_again_to_the_other_server_is_taken_once() {
+    let (folder, other_folder) = (folder(), folder());
+    let settings = settings(folder.path(), "");
+    let server = Server::start(&settings);
+    let mut http = connect(&server);
+    put(&mut http, "texts", &json!({}));
+    let text_of = |order: &str| json!({"body": order, "id": order});
+    for order in ["order-1", "order-2"] {
+        send_one(&mut http, "texts", &text_of(order));
+    }
+    server.kill();
+    let other_settings = super::settings(other_folder.path(), "");
+    let other = Server::start(&other_settings);
+    let mut there = connect(&other);
+    put(&mut there, "texts", &json!({}));
+    let early = send_one(&mut there, "texts", &text_of("order-2"));
+    let said = walk(&settings.data, &other, &["--with-ids"]).expect("it is sent");
+    assert_eq!(figures(&said), [2, 1, 1, 0], "{said}");
+    let again = send(&mut there, "texts", &json!([text_of("order-1"), text_of("order-2")]));
+    assert!(again.iter().all(|receipt| receipt["duplicate"] == true) && again[1]["key"] == *early, "{again:?}");
+    assert_eq!(figures(&walk(&settings.data, &other, &["--with-ids"]).expect("again")), [2, 0, 2, 0]);
+    let found = ok(there.get("/v1/queues/texts/ids/order-1"));
+    assert_eq!((&found["key"], &found["message"]["origin_id"]), (&again[0]["key"], &json!("order-1")));
+    assert_ne!(found["message"]["id"], "order-1", "its own id is its key on the first server");
+    let mut bodies = received(&mut there, "texts", 10);
+    bodies.sort();
+    assert_eq!(bodies, ["order-1", "order-2"]);
+    end(other, &other_settings);
+}
+
 #[test]
 fn what_waits_in_a_directory_comes_to_another_server_once() {
     let (folder, other_folder) = (folder(), folder());
