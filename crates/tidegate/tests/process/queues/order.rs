@@ -171,7 +171,7 @@ fn a_scheduled_message_is_found_scheduled_anew_and_taken_back_by_its_senders_id(
     let later = ok(http.patch(&path("orders"), &json!({"deliver_at_ms": at})));
     assert_eq!((&later["state"], &later["until_ms"]), (&json!("scheduled"), &json!(at)));
     assert_eq!(said(http.patch(&path("orders"), &json!({}))), "422 queue_request_invalid");
-    assert_eq!(said(http.patch(&path("nowhere"), &json!({"delay_ms": 0}))), "404 queue_not_found");
+    assert_eq!(said(http.patch(&path("nowhere"), &json!({"delay_ms": 0}))), not_found);
     let by_hand = |what: &[&str]| {
         said_as_json(&server, &[&["message"], what, &["bill 17", "--queue", "orders", "--json"]].concat())
     };
