@@ -163,7 +163,9 @@ impl Change {
             Outcome::Refused(refusal) => Err(problem(refusal)),
             Outcome::Done => Ok(Changed::Ended(CampaignEndedBody { id: self.id, ended: true })),
             Outcome::Put { version, change: machine::Change::Stale, .. } => {
-                let detail = format!("the plan in force has version {version}; send a higher one, or none");
+                let detail = format!(
+                    "a plan of version {version} was put, also if the campaign has ended since; send a higher one, or none"
+                );
                 Err(Problem::new(CAMPAIGN_STALE, detail).with("version", version))
             }
             Outcome::Put { number, version, change } => {

@@ -23,6 +23,7 @@ pub(crate) mod codec;
 mod command;
 mod days;
 mod event;
+mod forgotten;
 mod lease;
 mod notices;
 mod openings;
@@ -48,6 +49,7 @@ pub use lease::{LeaseId, LeaseView, Life};
 pub use openings::Openings;
 
 use campaign::Campaign;
+use forgotten::{Forgotten, Last};
 use lease::{Bids, Lease, LeaseStage};
 use notices::Noticed;
 use owners::Owners;
@@ -83,6 +85,8 @@ pub struct Campaigns {
     changes: BTreeMap<u64, u32>,
     /// How many each principal has changed last.
     owners: Owners,
+    /// Campaigns that were, by their ids.
+    forgotten: Forgotten,
     /// How many numbers were given.
     numbered: u32,
     leases: Table<LeaseId, Lease>,
@@ -168,6 +172,12 @@ impl Campaigns {
     fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed, now: TimeMs) -> Result<(What, Outcome), Outcome> {
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
+            let last = self.forgotten.get(id);
+            // It was said before the campaign has ended. One without a version is said now.
+            let is_late = |last: &Last| (1..=last.version).contains(&plan.version) || last.version >= VERSION_MAX;
+            if let Some(Last { number, version }) = last.filter(is_late) {
+                return Err(put(number, version, Change::Stale));
+            }
             // URLs that end with these are other ones for clients.
             if !is_id(id) || [".", ".."].contains(&id) {
                 return Err(Outcome::Refused(Refusal::IdInvalid));
@@ -180,7 +190,8 @@ impl Campaigns {
                 return Err(Outcome::Refused(Refusal::TooManyOfOwner));
             }
             let Some(number) = self.next_number() else { return Err(Outcome::Refused(Refusal::TooMany)) };
-            let plan = Box::new(Plan { version: plan.version.max(1), ..plan.clone() });
+            let version = if plan.version == 0 { last.map_or(0, |last| last.version) + 1 } else { plan.version };
+            let plan = Box::new(Plan { version, ..plan.clone() });
             let outcome = put(number, plan.version, Change::Made);
             return Ok((What::Put { number, id: id.into(), plan, by: by.into(), merged: None }, outcome));
         };
@@ -265,7 +276,7 @@ impl Campaigns {
         let is_over =
             |number: &&u32| self.campaigns.get(number).is_some_and(|known| known.is_ended && known.leases == 0);
         let over: BTreeSet<u32> = campaigns.iter().filter(is_over).copied().collect();
-        (!over.is_empty()).then(|| What::Forgotten { campaigns: over.into_iter().collect() })
+        (!over.is_empty()).then(|| What::Forgotten { campaigns: over.into_iter().collect(), is_noted: true })
     }
 
     fn list(&self, after: &str, limit: usize) -> Outcome {
@@ -309,7 +320,10 @@ impl Campaigns {
                 }
             },
             What::Ended { number, .. } => self.campaigns.get(number).is_some_and(|known| !known.is_ended),
-            What::Forgotten { campaigns } => self.forget(campaigns).as_ref() == Some(what),
+            What::Forgotten { campaigns, is_noted } => {
+                let forgotten = What::Forgotten { campaigns: campaigns.clone(), is_noted: true };
+                self.forget(campaigns).as_ref() == Some(if *is_noted { what } else { &forgotten })
+            }
             What::Opened { first, leases } => {
                 *first == self.openings.opened() + 1
                     && !leases.is_empty()
@@ -386,6 +400,7 @@ impl Campaigns {
                         }
                     }
                     None => {
+                        self.forgotten.remove(id);
                         let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
                         self.owners.add(&campaign.last_change.by);
                         self.campaigns.insert(*number, campaign);
@@ -399,12 +414,15 @@ impl Campaigns {
                 self.touch(*number, by, at);
                 self.campaigns.get_mut(number).expect("it follows").is_ended = true;
             }
-            What::Forgotten { campaigns } => {
+            What::Forgotten { campaigns, is_noted } => {
                 for number in campaigns {
                     let campaign = self.campaigns.remove(number).expect("it follows");
                     self.ids.remove(&campaign.id);
                     self.changes.remove(&campaign.changed);
                     self.owners.remove(&campaign.last_change.by);
+                    if *is_noted {
+                        self.forgotten.add(campaign.id, Last { number: *number, version: campaign.plan.version });
+                    }
                 }
             }
             What::Opened { leases, .. } => {
@@ -482,6 +500,7 @@ impl Machine for Campaigns {
             ids: BTreeMap::new(),
             changes: BTreeMap::new(),
             owners: Owners::default(),
+            forgotten: Forgotten::default(),
             numbered: 0,
             leases: Table::default(),
             known: BTreeSet::new(),

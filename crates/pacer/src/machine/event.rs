@@ -52,6 +52,8 @@ pub enum What {
     Forgotten {
         /// Their numbers.
         campaigns: Vec<u32>,
+        /// Their versions are remembered: in records of before they are not.
+        is_noted: bool,
     },
     /// Money was leased; the ids of the leases count on from `first`.
     Opened {
@@ -230,6 +232,8 @@ const RETIRED: u8 = 9;
 const REGAINED: u8 = 10;
 const CORRECTED: u8 = 11;
 const BEGAN: u8 = 12;
+/// As `FORGOTTEN`, and what is left of them is noted.
+const NOTED: u8 = 13;
 
 impl Event {
     /// Appends its bytes.
@@ -258,8 +262,8 @@ impl Event {
                 put_number(into, (*number).into());
                 put_name(into, by);
             }
-            What::Forgotten { campaigns } => {
-                begin(FORGOTTEN);
+            What::Forgotten { campaigns, is_noted } => {
+                begin(if *is_noted { NOTED } else { FORGOTTEN });
                 put_number(into, campaigns.len() as u64);
                 campaigns.iter().for_each(|number| put_number(into, (*number).into()));
             }
@@ -347,7 +351,8 @@ impl Event {
                 What::Put { number, id, plan, by, merged }
             }
             ENDED => What::Ended { number: reader.small()?, by: reader.name()? },
-            FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)? },
+            FORGOTTEN => What::Forgotten { campaigns: reader.many(Reader::small)?, is_noted: false },
+            NOTED => What::Forgotten { campaigns: reader.many(Reader::small)?, is_noted: true },
             OPENED => {
                 let first = reader.number()?;
                 let mut leases = reader.many(|reader| {

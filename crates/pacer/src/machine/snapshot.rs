@@ -8,6 +8,7 @@ use super::campaign::{Campaign, LastChange};
 use super::codec::{Reader, put_bytes, put_number};
 use super::days::{Day, Days};
 use super::event::{put_life, put_mark, read_life, read_mark, unzigzag, zigzag};
+use super::forgotten::{Forgotten, Last};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
 use super::openings::{Openings, Part};
 use super::owners::Owners;
@@ -15,13 +16,15 @@ use crate::table::Table;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
-const LAYOUT: u8 = 5;
-/// One of before: nothing says which leases were opened by one process, and campaigns have no marks.
+const LAYOUT: u8 = 6;
+/// One of before: without the campaigns that are forgotten.
+const WITHOUT_FORGOTTEN: u8 = 5;
+/// The one before that: nothing says which leases were opened by one process, and campaigns have no marks.
 const WITHOUT_OPENINGS: u8 = 4;
-/// The one before that: also, a lease has the time of its record, and does not say until when it is bid with; of a
+/// The one before that one: also, a lease has the time of its record, and does not say until when it is bid with; of a
 /// campaign's days there is the last one.
 const WITHOUT_LIVES: u8 = 3;
-/// The one before that one: also without who has changed a campaign last.
+/// And the first of these: also without who has changed a campaign last.
 const WITHOUT_NAMES: u8 = 2;
 
 impl Campaigns {
@@ -44,6 +47,11 @@ impl Campaigns {
             part(&bytes);
             bytes.clear();
         }
+        put_number(&mut bytes, self.forgotten.iter().len() as u64);
+        for (id, Last { number, version }) in self.forgotten.iter() {
+            put_bytes(&mut bytes, id.as_bytes());
+            [number.into(), version].into_iter().for_each(|number| put_number(&mut bytes, number));
+        }
         part(&bytes);
     }
 
@@ -58,7 +66,7 @@ impl Campaigns {
         let (sequence, time) = (reader.number()?, TimeMs(reader.number()?));
         let numbered = reader.small()?;
         let openings = match layout {
-            WITHOUT_NAMES..=WITHOUT_OPENINGS => Err(reader.number()?),
+            ..=WITHOUT_OPENINGS => Err(reader.number()?),
             _ => Ok(read_openings(&mut reader)?),
         };
         let opened = openings.as_ref().map_or_else(|opened| *opened, Openings::opened);
@@ -73,7 +81,15 @@ impl Campaigns {
             }
             Ok((LeaseId::new(shard, counter), read_lease(reader, layout)?))
         })?;
+        let forgotten = match layout {
+            ..=WITHOUT_FORGOTTEN => Vec::new(),
+            _ => reader.many(|reader| {
+                let id = reader.text()?.into();
+                Ok((id, Last { number: reader.small()?, version: reader.number()? }))
+            })?,
+        };
         reader.end()?;
+        let forgotten = Forgotten::of(forgotten).ok_or(Malformed)?;
         if !is_ascending(&campaigns) || !is_ascending(&leases) {
             return Err(Malformed);
         }
@@ -102,6 +118,7 @@ impl Campaigns {
             ids,
             changes,
             owners,
+            forgotten,
             numbered,
             leases: leases.into_iter().collect(),
             known,

@@ -56,6 +56,7 @@ impl Campaigns {
             && self.known.iter().all(|id| self.leases.contains_key(id))
             && self.campaigns.iter().all(is_added)
             && self.ids.len() == self.campaigns.len()
+            && self.forgotten.iter().all(|(id, _)| !self.ids.contains_key(id))
             && self.owners == Owners::of(&self.campaigns)
             && self.changes.len() == self.campaigns.len()
     }

@@ -215,6 +215,53 @@ fn in_zone(zone: &str) -> Plan {
     Plan { daily_micros: Some(BudgetMicros(40)), zone: zone.into(), ..plan(1_000) }
 }
 
+/// It was sent before the campaign has ended, and would spend its budget once more.
+#[test]
+fn a_plan_that_comes_behind_the_end_of_its_campaign_makes_none_again() {
+    let mut driven = Driven::new();
+    let of_version = |version| Plan { version, ..plan(100) };
+    driven.put("shoes", of_version(7));
+    driven.put("hats", of_version(1));
+    driven.ask(Command::Delete { id: "shoes".into(), by: "ann".into() });
+    driven.ask(Command::Forget { campaigns: vec![1] });
+    assert_eq!(driven.restarted(), driven.state);
+    let stale = Outcome::Put { number: 1, version: 7, change: Change::Stale };
+    for late in [1, 6, 7] {
+        assert_eq!(driven.put("shoes", of_version(late)), stale, "{late}");
+    }
+    assert_eq!(driven.ask(Command::Read { id: "shoes".into() }), Outcome::Refused(Refusal::NotFound));
+    // One without a version is sent now, and has the next one, so that those of before stay behind it.
+    let made = |number, version| Outcome::Put { number, version, change: Change::Made };
+    assert_eq!(driven.put("shoes", of_version(0)), made(5, 8));
+    let late = Plan { paused: true, ..of_version(7) };
+    assert_eq!(driven.put("shoes", late), Outcome::Put { number: 5, version: 8, change: Change::Stale });
+    driven.ask(Command::Delete { id: "shoes".into(), by: "ann".into() });
+    driven.ask(Command::Forget { campaigns: vec![5] });
+    assert_eq!(driven.put("shoes", of_version(9)), made(7, 9));
+    driven.state.assert_sound();
+}
+
+/// Records of before say nothing of versions, and make the state that they made.
+#[test]
+fn what_a_record_of_before_has_forgotten_is_made_again() {
+    let mut driven = Driven::new();
+    driven.put("shoes", Plan { version: 7, ..plan(100) });
+    driven.ask(Command::Delete { id: "shoes".into(), by: "ann".into() });
+    let what = What::Forgotten { campaigns: vec![1], is_noted: false };
+    let event = Event { at: driven.now, what };
+    let mut bytes = Vec::new();
+    Campaigns::encode(&event, &mut bytes);
+    assert_eq!((bytes[0], Campaigns::decode(&bytes).as_ref()), (3, Ok(&event)));
+    driven.records += 1;
+    let at = Place { position: RecordPosition(driven.records), sequence: RecordSequence(driven.records) };
+    driven.state.apply_checked(&event, at).expect("it follows");
+    assert_eq!(driven.restarted(), driven.state);
+    assert_eq!(
+        driven.put("shoes", Plan { version: 2, ..plan(100) }),
+        Outcome::Put { number: 3, version: 2, change: Change::Made }
+    );
+}
+
 #[test]
 fn another_zone_gives_no_second_cap_for_today() {
     let mut driven = Driven::new();
@@ -440,6 +487,9 @@ fn leases_of_before_have_the_time_of_their_record() {
 
     let mut snapshot = Vec::new();
     driven.state.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
+    // The layout of before says nothing of campaigns that are forgotten: of none, at the end.
+    assert_eq!((snapshot.pop(), std::mem::replace(&mut snapshot[0], 5)), (Some(0), 6));
+    assert_eq!(Campaigns::read_snapshot(&snapshot).as_ref(), Ok(&driven.state));
     // A snapshot of before has the opening of a lease, and not for how long it is bid with; of days the last one.
     let mut instead = |part: &[u8], before: &[u8]| {
         let at = snapshot.windows(part.len()).rposition(|found| found == part).expect("it is written");
