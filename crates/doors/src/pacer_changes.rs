@@ -164,7 +164,8 @@ impl Change {
             Outcome::Done => Ok(Changed::Ended(CampaignEndedBody { id: self.id, ended: true })),
             Outcome::Put { version, change: machine::Change::Stale, .. } => {
                 let detail = format!(
-                    "a plan of version {version} was put, also if the campaign has ended since; send a higher one, or none"
+                    "a plan of version {version} was put, also if the campaign has ended since; send a higher one, or \
+                     none"
                 );
                 Err(Problem::new(CAMPAIGN_STALE, detail).with("version", version))
             }

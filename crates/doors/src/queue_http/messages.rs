@@ -159,7 +159,7 @@ impl From<&Message> for QueueContentBody {
             priority: message.priority,
             via: message.via.clone(),
             origin_id: origin.map(|(_, id)| id.into()),
-            origin_id_space: origin.map(|(space, _)| space.into()).filter(|space: &Box<str>| !space.is_empty()),
+            origin_id_space: origin.map(|(space, _)| space).filter(|space| !space.is_empty()).map(Into::into),
             attributes: read_attributes(&message.attributes),
         }
     }
