@@ -139,8 +139,8 @@ async fn answer_of(request: RequestBuilder) -> Result<Option<Vec<u8>>> {
 impl AskPeers for Peers {
     fn ask(&self, asked: PeerAsk) -> PeerAnswers<'_> {
         let (asked, mut asks) = (Arc::new(asked), JoinSet::new());
-        for peer in self.0.iter().cloned() {
-            let asked = asked.clone();
+        for peer in &self.0 {
+            let (peer, asked) = (peer.clone(), asked.clone());
             asks.spawn(async move { peer.ask(&asked).await });
         }
         Box::pin(asks.join_all())
