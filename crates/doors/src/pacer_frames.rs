@@ -160,7 +160,12 @@ impl PacerFrames {
         let answer = match failed {
             // Which of them count is unknown: they are to be sent again, and count once.
             Some(why) => Err(Problem::from(why).into()),
-            None => Ok(written(&notices.into_judged().counted(&self.metrics))),
+            None => {
+                let judged = notices.into_judged();
+                judged.count_own(&self.metrics);
+                judged.count_unknown(&self.metrics);
+                Ok(written(&judged.into_outcomes()))
+            }
         };
         self.answers.push((token, answer));
     }

@@ -22,7 +22,9 @@ metrics! {
             "tidegate_pacer_win_notices_total"
             "Notices of wins by what became of them: `taken` ones are paid, `duplicate` ones were before. Nobody pays \
              for others: `late` ones came behind the deadline, or when their lease was closed; `token_invalid` ones \
-             are of another server, of a timeline that a restore has ended, or forged; `lost` was said before.";
+             are of a server that is no [[pacing.peer]], of a timeline that a restore has ended, or forged; `lost` was \
+             said before. Each is counted where its bid was made, or where it came if nobody has made it; what of \
+             OpenRTB cannot be read, or costs more than was bid, is in none.";
         losses: SharedCounterFamily(outcome: "taken" "duplicate" "late" "token_invalid" "won")
             "tidegate_pacer_loss_notices_total" "Notices of losses, likewise; `won` bids stay so.";
     }
@@ -30,8 +32,10 @@ metrics! {
 
 /// What notices are of.
 #[derive(Clone, Copy)]
-enum Kind {
+pub enum Kind {
+    /// Bids have won.
     Wins,
+    /// They have lost.
     Losses,
 }
 
@@ -137,7 +141,7 @@ impl Notices {
     /// What this server says of them.
     pub fn into_judged(self) -> Judged {
         assert!(self.waiting == 0, "all shards were heard");
-        Judged { kind: self.kind, outcomes: self.outcomes, elsewhere: Vec::new() }
+        Judged { kind: self.kind, outcomes: self.outcomes }
     }
 }
 
@@ -146,8 +150,6 @@ pub struct Judged {
     kind: Kind,
     /// In their order.
     outcomes: Vec<NoticeOutcome>,
-    /// Which of them other servers have judged.
-    elsewhere: Vec<usize>,
 }
 
 impl Judged {
@@ -158,23 +160,38 @@ impl Judged {
         self.outcomes.iter().enumerate().filter_map(is_unknown).collect()
     }
 
-    /// Another server has said what became of one of them.
+    /// Another server has said what became of one of them: it counts that.
     pub fn learn(&mut self, at: usize, outcome: NoticeOutcome) {
-        if outcome != NoticeOutcome::TokenInvalid {
+        if self.outcomes[at] == NoticeOutcome::TokenInvalid {
             self.outcomes[at] = outcome;
-            self.elsewhere.push(at);
         }
     }
 
-    /// The outcomes, in the order of the notices. Those of this server are counted: others count theirs.
-    pub fn counted(self, metrics: &NoticeMetrics) -> Vec<NoticeOutcome> {
-        let counted = match self.kind {
-            Kind::Wins => &metrics.wins,
-            Kind::Losses => &metrics.losses,
-        };
-        let own = self.outcomes.iter().enumerate().filter(|(at, _)| !self.elsewhere.contains(at));
-        own.for_each(|(_, outcome)| counted.increment(name_of(*outcome)));
+    /// Counts those whose bids were made here.
+    pub fn count_own(&self, metrics: &NoticeMetrics) {
+        let own = self.outcomes.iter().filter(|outcome| **outcome != NoticeOutcome::TokenInvalid);
+        own.for_each(|outcome| metrics.count(self.kind, *outcome));
+    }
+
+    /// Counts those whose bids nobody has made.
+    pub fn count_unknown(&self, metrics: &NoticeMetrics) {
+        self.unknown().iter().for_each(|_| metrics.count(self.kind, NoticeOutcome::TokenInvalid));
+    }
+
+    /// The outcomes, in the order of the notices.
+    pub fn into_outcomes(self) -> Vec<NoticeOutcome> {
         self.outcomes
+    }
+}
+
+impl NoticeMetrics {
+    /// Counts a notice.
+    pub fn count(&self, kind: Kind, outcome: NoticeOutcome) {
+        let counted = match kind {
+            Kind::Wins => &self.wins,
+            Kind::Losses => &self.losses,
+        };
+        counted.increment(name_of(outcome));
     }
 }
 

@@ -7,15 +7,14 @@
 //! Promise: a bid is judged by the server that has made it, so it is paid once, whichever server hears of it. Where a
 //! peer does not answer, nobody says that there is no such bid.
 //!
-//! Invariant: what comes from a peer is asked of nobody else: no notice goes round. For a stranger whose tokens nobody
-//! knows, peers are not asked any more for a while, so that it costs them no more than it costs this server.
+//! Invariant: what comes from a peer is asked of nobody else: no notice goes round. An address whose tokens nobody
+//! knows waits before peers are asked for it again: a stranger costs them no more than it costs this server.
 
-use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
+use tokio::task::JoinSet;
 
 use crate::address_rates::AddressRates;
 use crate::admission::monotonic_ns;
@@ -24,9 +23,11 @@ use crate::admission::monotonic_ns;
 pub const OF_PEER: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-tidegate-notice-of"), HeaderValue::from_static("peer"));
 
-/// Notices of unknown bids of an address, each second and at once, for which peers are asked.
+/// Notices of bids that nobody has made, of an address each second and at once, for which each thread asks peers.
 const UNKNOWN_PER_S: u32 = 10;
 const UNKNOWN_AT_ONCE: u32 = 100;
+/// Bytes of a path with its query that is passed on: those of the URLs of bids have some 200.
+pub const PATH_BYTES_MAX: usize = 2 << 10;
 
 /// A request of a peer.
 pub enum PeerAsk {
@@ -40,19 +41,19 @@ pub enum PeerAsk {
 pub enum PeerAnswer {
     /// The body of its answer.
     Done(Vec<u8>),
-    /// It will not: it has made no such bid, or something else is wrong.
-    Refused,
-    /// It does not answer, or not now: why.
+    /// It says with a problem that it will not: it has made no such bid, or something else is wrong.
+    Refused(Vec<u8>),
+    /// It does not answer, or not now, or not so that one knows: why.
     Away(String),
 }
 
-/// What all peers answer.
-pub type PeerAnswers<'a> = Pin<Box<dyn Future<Output = Vec<PeerAnswer>> + Send + 'a>>;
+/// What peers answer, as it comes. What is still to come when this is dropped is not waited for.
+pub type PeerAnswers = JoinSet<PeerAnswer>;
 
 /// Asks the peers of a server.
 pub trait AskPeers: Send + Sync {
     /// All of them at once.
-    fn ask(&self, asked: PeerAsk) -> PeerAnswers<'_>;
+    fn ask(&self, asked: PeerAsk) -> PeerAnswers;
 }
 
 /// The peers of a server, for one edge thread.
@@ -68,12 +69,12 @@ impl NoticePeers {
     }
 
     /// Asks all of them.
-    pub async fn ask(&self, asked: PeerAsk) -> Vec<PeerAnswer> {
-        self.asks.ask(asked).await
+    pub fn ask(&self, asked: PeerAsk) -> PeerAnswers {
+        self.asks.ask(asked)
     }
 
-    /// Whether they are asked for an address.
-    pub fn listen_to(&self, address: IpAddr) -> bool {
+    /// Whether they may be asked for an address now.
+    pub fn may_ask_for(&self, address: IpAddr) -> bool {
         self.unknown.wait_ns(address, monotonic_ns()) == 0
     }
 
@@ -93,6 +94,17 @@ pub fn is_of_peer(headers: &HeaderMap) -> bool {
 pub struct PeerOutcomes {
     /// In their order.
     pub outcomes: Vec<Box<str>>,
+}
+
+/// Why a peer does not take a notice.
+#[derive(Deserialize)]
+pub struct PeerProblem {
+    /// In words.
+    #[serde(default)]
+    pub detail: String,
+    /// What of the notice is wrong.
+    #[serde(default)]
+    pub field: String,
 }
 
 /// What became of one notice, as the paths of OpenRTB say it.

@@ -45,6 +45,25 @@ pub(crate) struct Aftermath {
 impl Aftermath {
     /// Examines a segment from `place` to the end of its file.
     pub fn examine(file: &dyn DiskFile, log: LogId, first: Position, place: Position) -> io::Result<Aftermath> {
+        Aftermath::examine_until(file, log, (first, place), |_| false)
+    }
+
+    /// The next group behind `place` whose header is right. What is behind it is not read.
+    pub fn next_group(
+        file: &dyn DiskFile,
+        log: LogId,
+        first: Position,
+        place: Position,
+    ) -> io::Result<Option<GroupHeader>> {
+        Ok(Aftermath::examine_until(file, log, (first, place), |found| found.next_group.is_some())?.next_group)
+    }
+
+    fn examine_until(
+        file: &dyn DiskFile,
+        log: LogId,
+        (first, place): (Position, Position),
+        is_enough: impl Fn(&Aftermath) -> bool,
+    ) -> io::Result<Aftermath> {
         let start = offset_of(first, place);
         let mut found = Aftermath { durable_up_to: place, marked: None, next_group: None, zeros_from: start };
         // Chunks overlap by a header, so that one that straddles two chunks is seen whole in the second.
@@ -60,7 +79,7 @@ impl Aftermath {
                 let scanned = if last { got } else { got - GROUP_HEADER_BYTES };
                 found.take_claims(chunk, scanned, offset, log, first);
             }
-            if last {
+            if last || is_enough(&found) {
                 assert!(found.durable_up_to >= place && found.zeros_from >= start, "evidence is behind the place");
                 return Ok(found);
             }

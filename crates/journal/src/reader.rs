@@ -168,9 +168,9 @@ impl<D: Disk> Reader<D> {
     /// The next place up to `at`, behind a group that is damaged, at which a group's header is right.
     fn group_behind(&self, scan: &SegmentScan, damaged: &Cursor, at: Position) -> Result<Option<Cursor>, JournalError> {
         let (first, behind) = (scan.first(), Position(damaged.position.0 + 1));
-        let aftermath = Aftermath::examine(&**scan.file(), self.folder.log, first, behind)
+        let group = Aftermath::next_group(&**scan.file(), self.folder.log, first, behind)
             .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))?;
-        let group = aftermath.next_group.filter(|group| group.base <= at);
+        let group = group.filter(|group| group.base <= at);
         let before = |group: GroupHeader| Cursor {
             position: group.base,
             sequence: Sequence(group.first_sequence.0 - 1),

@@ -143,7 +143,7 @@ impl Campaigns {
     ) -> Result<BudgetMicros, NoLease> {
         let campaign = self.campaigns.get(&wanted.campaign).filter(|campaign| !campaign.is_ended);
         let campaign = campaign.ok_or(NoLease::CampaignUnknown)?;
-        let is_of_plan = wanted.version == campaign.plan.version || campaign.is_today(wanted.day, wanted.life.opened);
+        let is_of_plan = wanted.changed == campaign.changed || campaign.is_today(wanted.day, wanted.life.opened);
         if !is_of_plan {
             return Err(NoLease::ZoneChanged);
         }
@@ -329,7 +329,7 @@ impl Campaigns {
                     && !leases.is_empty()
                     && leases.iter().all(|Opened { campaign, amount, day, life }| {
                         let (campaign, amount, day) = (*campaign, *amount, *day);
-                        let version = self.campaigns.get(&campaign).map_or(0, |known| known.plan.version);
+                        let changed = self.campaigns.get(&campaign).map_or(0, |known| known.changed);
                         // Records of before may lease what the ledger still holds.
                         let unsettled = BudgetMicros::ZERO;
                         let never = Life::unsaid(TimeMs(0));
@@ -341,7 +341,7 @@ impl Campaigns {
                             unsettled,
                             unsettled_today,
                             day,
-                            version,
+                            changed,
                             life: never,
                         };
                         match self.leasable(&mut leased, wanted, Campaign::budget_left) {

@@ -30,8 +30,8 @@ config! {
             "how long ids of messages are remembered; 0 for not at all";
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
         ids_until_due: Flag = false, .., restart,
-            "whether that begins when a message is due: until then it is found by its id, taken back by it, and taken \
-             once. Each takes memory until then";
+            "whether that begins at the time for which a message is sent: until then it is found by its id, taken back \
+             by it, and taken once, also when it was scheduled anew or taken back. Each takes memory until then";
         rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";

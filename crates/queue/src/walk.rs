@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_journal::LogReader;
+use tidegate_machines::TimeMs;
 use tidegate_machines::queue::{Message, MessageKey, MessageView, Queues, key_elsewhere};
 
 use crate::bodies::read_bodies;
@@ -38,6 +39,15 @@ impl<R: LogReader> StoppedShard<R> {
     pub fn messages(&self, after: Option<MessageKey>) -> impl Iterator<Item = MessageView> + '_ {
         let from = after.map_or(MessageKey::from_bits(0), MessageKey::next);
         self.state.browse_all(from..=MessageKey::MAX).filter(|view| !view.state.is_finished())
+    }
+
+    /// What the first sender of a message called it, if its queue remembers it for this message: no other one of that
+    /// queue is called so. Within its window an id is taken once; behind that, or without one, there may be many.
+    pub fn origin<'m>(&self, view: &MessageView, message: &'m Message) -> Option<&'m str> {
+        let sent_here = || message.id.as_deref().filter(|id| key_elsewhere(id).is_none());
+        let id = message.origin_id.as_deref().or_else(sent_here)?;
+        // Also one that would be forgotten by the next record.
+        (self.state.key_of_id(&view.queue, id, TimeMs(0)) == Some(view.key)).then_some(id)
     }
 
     /// Reads what was sent, of each of these, or why it cannot be read.

@@ -7,13 +7,22 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use reqwest::header::TRANSFER_ENCODING;
 use reqwest::redirect::Policy;
-use reqwest::{Client, RequestBuilder, Response};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Response};
 
 /// A client each of whose requests takes at most `timeout`, to the end of the answer.
 pub fn client(timeout: Duration) -> Result<Client> {
+    Ok(builder(timeout).build()?)
+}
+
+/// The same, through no proxy of the environment: what it asks is near, and what it shows is for that server alone.
+pub fn direct_client(timeout: Duration) -> Result<Client> {
+    Ok(builder(timeout).no_proxy().build()?)
+}
+
+fn builder(timeout: Duration) -> ClientBuilder {
     // Whoever was first has set it; there is one for the process.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Ok(Client::builder().timeout(timeout).redirect(Policy::none()).build()?)
+    Client::builder().timeout(timeout).redirect(Policy::none())
 }
 
 /// A successful answer.

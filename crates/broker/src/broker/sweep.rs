@@ -61,8 +61,8 @@ impl<L: LogStore> Broker<L> {
                 }
                 let keep_alive_s = u32::from(connection.keep_alive_s);
                 // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
-                // One second more, because time is counted in whole seconds here.
-                if keep_alive_s > 0 && silent_s > keep_alive_s + keep_alive_s / 2 + 1 {
+                // Time is counted in whole seconds here: what is one second more than that is more by the clock, too.
+                if keep_alive_s > 0 && silent_s > (3 * keep_alive_s).div_ceil(2) {
                     self.clients.facts.keep_alive_timeouts += 1;
                     return self.disconnect(index, ReasonCode::KEEP_ALIVE_TIMEOUT, now);
                 }

@@ -22,6 +22,7 @@ use crate::json::{Problem, decode, json};
 use crate::openrtb::response::{TOKEN_CHARS, token_of};
 use crate::pacer_calls::BIDS;
 use crate::pacer_notices::{Issuer, Judged, Notices, name_of};
+use crate::pacer_peers::is_of_peer;
 
 /// 1 to 256 bid requests.
 #[derive(Deserialize, ToSchema)]
@@ -195,7 +196,7 @@ pub async fn win(State(served): State<Served>, request: Request) -> Result<Respo
     let mut judged = served.judge(served.issuer().wins(notices)).await?;
     let row = |at: usize| json_of!({ "token": wins[at].token, "price_micros": wins[at].price_micros });
     served.judge_elsewhere(&mut judged, &headers, ("/v1/wins", "wins"), row).await?;
-    Ok(served.told(judged))
+    Ok(served.told(judged, &headers))
 }
 
 /// Say which bids have not won
@@ -215,7 +216,7 @@ pub async fn lose(State(served): State<Served>, request: Request) -> Result<Resp
     let mut judged = served.judge(served.issuer().losses(losses.iter().map(|loss| bytes_of(&loss.token)))).await?;
     let row = |at: usize| json_of!({ "token": losses[at].token });
     served.judge_elsewhere(&mut judged, &headers, ("/v1/losses", "losses"), row).await?;
-    Ok(served.told(judged))
+    Ok(served.told(judged, &headers))
 }
 
 impl Served {
@@ -232,8 +233,12 @@ impl Served {
         Issuer { tokens: &self.tokens, shards: self.shards, now: self.auctions.bidder.time() }
     }
 
-    fn told(&self, judged: Judged) -> Response<Body> {
-        let outcomes = judged.counted(&self.notices).into_iter().map(name_of).collect();
+    fn told(&self, judged: Judged, headers: &HeaderMap) -> Response<Body> {
+        // Whoever has passed them on counts those of nobody.
+        if !is_of_peer(headers) {
+            judged.count_unknown(&self.notices);
+        }
+        let outcomes = judged.into_outcomes().into_iter().map(name_of).collect();
         json(StatusCode::OK, &NoticeOutcomesBody { outcomes })
     }
 
@@ -242,7 +247,9 @@ impl Served {
         for (number, CampaignRequest { shard, command }) in asked.into_iter().enumerate() {
             notices.judged(number, self.ask(shard, command).await?);
         }
-        Ok(notices.into_judged())
+        let judged = notices.into_judged();
+        judged.count_own(&self.notices);
+        Ok(judged)
     }
 }
 

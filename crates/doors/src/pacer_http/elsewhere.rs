@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::{PEER_UNAVAILABLE, Served, bids};
+use tidegate_wire::pacer::NoticeOutcome;
+
+use super::{OPENRTB_NOTICE_INVALID, PEER_UNAVAILABLE, Served, bids};
 use crate::json::Problem;
 use crate::pacer_notices::{Judged, name_of, named};
-use crate::pacer_peers::{NoticePeers, PeerAnswer, PeerAsk, PeerOutcome, PeerOutcomes, is_of_peer};
+use crate::pacer_peers::{
+    NoticePeers, PATH_BYTES_MAX, PeerAnswer, PeerAsk, PeerOutcome, PeerOutcomes, PeerProblem, is_of_peer,
+};
 
 /// An outcome of a notice that only the paths of OpenRTB know.
 const IGNORED: &str = "ignored";
@@ -36,16 +40,13 @@ impl Served {
         let Some(peers) = self.peers_for(headers).filter(|_| !unknown.is_empty()) else { return Ok(()) };
         let rows: Vec<Value> = unknown.iter().map(|at| row(*at)).collect();
         let asked = PeerAsk::Post(path, json!({ field: rows }).to_string().into_bytes());
-        let mut away = None;
-        for answer in self.door.in_time(peers.ask(asked)).await? {
-            match answer {
-                PeerAnswer::Done(body) => {
-                    let said: PeerOutcomes = serde_json::from_slice(&body).unwrap_or(PeerOutcomes { outcomes: vec![] });
-                    let known = unknown.iter().zip(&said.outcomes).filter_map(|(at, said)| Some((*at, named(said)?)));
-                    known.for_each(|(at, outcome)| judged.learn(at, outcome));
-                }
-                PeerAnswer::Refused => {}
-                PeerAnswer::Away(why) => away = Some(why),
+        let (mut answers, mut away) = (peers.ask(asked), None);
+        while !judged.unknown().is_empty()
+            && let Some(answer) = self.door.in_time(answers.join_next()).await?
+        {
+            match answer.map_err(|error| error.to_string()).and_then(|answer| outcomes_of(answer, unknown.len())) {
+                Ok(outcomes) => unknown.iter().zip(outcomes).for_each(|(at, outcome)| judged.learn(*at, outcome)),
+                Err(why) => away = Some(why),
             }
         }
         match away {
@@ -61,19 +62,29 @@ impl Served {
         address: IpAddr,
         path_and_query: &str,
     ) -> Result<Option<&'static str>, Problem> {
-        let Some(peers) = self.peers_for(headers).filter(|peers| peers.listen_to(address)) else { return Ok(None) };
-        let mut away = None;
-        for answer in self.door.in_time(peers.ask(PeerAsk::Get(path_and_query.to_owned()))).await? {
-            match answer {
-                PeerAnswer::Done(body) => {
-                    let said = serde_json::from_slice(&body).map(|PeerOutcome { outcome }| outcome);
-                    match said {
-                        Ok(outcome) if &*outcome == IGNORED => return Ok(Some(IGNORED)),
-                        Ok(outcome) if named(&outcome).is_some() => return Ok(named(&outcome).map(name_of)),
-                        _ => {}
+        let Some(peers) = self.peers_for(headers).filter(|_| path_and_query.len() <= PATH_BYTES_MAX) else {
+            return Ok(None);
+        };
+        if !peers.may_ask_for(address) {
+            // Perhaps one of them has made it.
+            return Err(unavailable("this address sends many notices of bids that nobody has made"));
+        }
+        let (mut answers, mut away) = (peers.ask(PeerAsk::Get(path_and_query.to_owned())), None);
+        while let Some(answer) = self.door.in_time(answers.join_next()).await? {
+            match answer.unwrap_or_else(|error| PeerAnswer::Away(error.to_string())) {
+                PeerAnswer::Done(body) => match outcome_of(&body) {
+                    Some(outcome) => return Ok(Some(outcome)),
+                    None => away = Some(UNREADABLE.to_owned()),
+                },
+                PeerAnswer::Refused(body) => {
+                    let problem = serde_json::from_slice(&body);
+                    if let Ok(PeerProblem { detail, field }) = problem
+                        && !["", "token"].contains(&&*field)
+                    {
+                        // It has made the bid.
+                        return Err(Problem::new(OPENRTB_NOTICE_INVALID, detail).with("field", field));
                     }
                 }
-                PeerAnswer::Refused => {}
                 PeerAnswer::Away(why) => away = Some(why),
             }
         }
@@ -85,6 +96,27 @@ impl Served {
             }
         }
     }
+}
+
+const UNREADABLE: &str = "its answer is none of a pacer";
+
+/// What a peer says of so many notices; nothing, if it takes none of them. `Err`: why that is not known.
+fn outcomes_of(answer: PeerAnswer, count: usize) -> Result<Vec<NoticeOutcome>, String> {
+    match answer {
+        PeerAnswer::Refused(_) => Ok(Vec::new()),
+        PeerAnswer::Away(why) => Err(why),
+        PeerAnswer::Done(body) => {
+            let said: Option<PeerOutcomes> = serde_json::from_slice(&body).ok();
+            let outcomes: Option<Vec<_>> = said.and_then(|said| said.outcomes.iter().map(|name| named(name)).collect());
+            outcomes.filter(|outcomes| outcomes.len() == count).ok_or_else(|| UNREADABLE.to_owned())
+        }
+    }
+}
+
+/// What a peer says of a notice of OpenRTB.
+fn outcome_of(body: &[u8]) -> Option<&'static str> {
+    let PeerOutcome { outcome } = serde_json::from_slice(body).ok()?;
+    if &*outcome == IGNORED { Some(IGNORED) } else { named(&outcome).map(name_of) }
 }
 
 fn unavailable(why: &str) -> Problem {

@@ -21,9 +21,10 @@ use crate::http::{InQuery, PeerAddress, Readable, RoomBodyProblems, RoomProblems
 use crate::json::{Problem, codes, json, whole_response};
 use crate::openrtb::notice::{LossNotice, PaidNotice, TOKEN, Wrong, bid_of};
 use crate::openrtb::request::{REQUEST_BYTES_MAX, read};
-use crate::openrtb::response::{ResponseWriter, no_bid};
+use crate::openrtb::response::{ResponseWriter, no_bid, token_of};
 use crate::openrtb::settings::{ChargeOn, OpenRtbSettings};
-use crate::pacer_notices::{Notices, name_of};
+use crate::pacer_notices::{Kind, Notices, name_of};
+use crate::pacer_peers::is_of_peer;
 
 /// Path of the hot request.
 pub const BIDS_PATH: &str = "/openrtb/2.6/bids";
@@ -252,7 +253,8 @@ fn wrong(Wrong(field, why): Wrong) -> Problem {
 
 /// Say that a bid costs
 ///
-/// The `burl` of a bid. It needs no token of a service: the token of the bid shows that this server has made it.
+/// The `burl` of a bid. It needs no token of a service: the token of the bid shows that this server has made it, or one
+/// of `[[pacing.peer]]`, to which it is passed on.
 #[utoipa::path(
     get,
     path = "/openrtb/2.6/billing",
@@ -309,9 +311,10 @@ pub async fn lost(
 ) -> Result<Response<Body>, Problem> {
     let came = Came { address, uri, headers };
     let outcome = async {
-        match notice_of(query)?.token(&served.tokens) {
+        let notice = notice_of(query)?;
+        match notice.token(&served.tokens) {
             Ok(token) => served.outcome(served.issuer().losses([token].into_iter())).await,
-            Err(why) => served.outcome_of_unknown(why, &came).await,
+            Err(why) => served.outcome_of_unknown(why, (Kind::Losses, &notice.token), &came).await,
         }
     };
     served.noted(outcome.await, &came)
@@ -331,7 +334,7 @@ impl Served {
             let notice = notice_of(query)?;
             let (token, bid) = match bid_of(&self.tokens, &notice.token) {
                 Ok(known) => known,
-                Err(why) => return self.outcome_of_unknown(why, came).await,
+                Err(why) => return self.outcome_of_unknown(why, (Kind::Wins, &notice.token), came).await,
             };
             match notice.price(&bid).map_err(wrong)? {
                 Some(price) if kind == self.auctions.settings.charge_on => {
@@ -345,17 +348,31 @@ impl Served {
 
     /// What becomes of a notice that this server does not take, for this reason. If it has made no such bid, another
     /// one may have.
-    async fn outcome_of_unknown(&self, why: Wrong, came: &Came) -> Result<&'static str, Problem> {
-        let asked = came.uri.path_and_query().map_or("", |asked| asked.as_str());
-        match why {
-            TOKEN => self.outcome_elsewhere(&came.headers, came.address, asked).await?.ok_or_else(|| wrong(why)),
-            _ => Err(wrong(why)),
+    async fn outcome_of_unknown(
+        &self,
+        why: Wrong,
+        (kind, token): (Kind, &str),
+        came: &Came,
+    ) -> Result<&'static str, Problem> {
+        if why != TOKEN {
+            return Err(wrong(why));
         }
+        let asked = came.uri.path_and_query().filter(|_| token_of(token).is_some());
+        let elsewhere = match asked {
+            Some(asked) => self.outcome_elsewhere(&came.headers, came.address, asked.as_str()).await?,
+            None => None,
+        };
+        if elsewhere.is_none() && !is_of_peer(&came.headers) {
+            self.notices.count(kind, NoticeOutcome::TokenInvalid);
+        }
+        elsewhere.ok_or_else(|| wrong(why))
     }
 
     /// What becomes of one notice.
     async fn outcome(&self, asked: (Notices, Vec<CampaignRequest>)) -> Result<&'static str, Problem> {
-        match self.judge(asked).await?.counted(&self.notices).first() {
+        let judged = self.judge(asked).await?;
+        judged.count_unknown(&self.notices);
+        match judged.into_outcomes().first() {
             Some(NoticeOutcome::TokenInvalid) | None => Err(wrong(TOKEN)),
             Some(outcome) => Ok(name_of(*outcome)),
         }

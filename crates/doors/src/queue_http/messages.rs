@@ -214,6 +214,9 @@ impl QueueMessageSendBody {
                 "origin_id_space: expected the name of a user or id space, of at most 64 bytes",
             )
         })?;
+        if self.origin_id.is_none() && self.origin_id_space.is_some() {
+            return Err(Problem::new(MESSAGE_INVALID, "origin_id_space is that of origin_id, which is not there"));
+        }
         let origin_id = self.origin_id.map(|id| Box::from(&*id_in_space(&id, &space, || false)));
         Ok(Message {
             id: self.id,
@@ -571,6 +574,8 @@ pub(super) async fn reschedule_message_of_id(
 }
 
 /// Take a message back that nobody has, by its sender's id
+///
+/// As long as the queue remembers the id, another message is not taken under it: to change the time, schedule it anew.
 #[utoipa::path(
     delete,
     path = "/v1/queues/{name}/ids/{id}",

@@ -48,9 +48,10 @@ pub struct QueueSettingsPutBody {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<u64>, example = 300000)]
     id_window_ms: Option<Option<Whole>>,
-    /// Whether the id of a message that is sent for a later time is remembered until it is due, and for `id_window_ms`
-    /// from then on: it is found, taken back and scheduled anew by it as long as it is scheduled, and not taken twice.
-    /// Each takes memory until then, and counts for the ids that the server lets a queue have. false by default.
+    /// Whether the id of a message that is sent for a later time is remembered until that time, and for `id_window_ms`
+    /// from then on: so long it is found, taken back and scheduled anew by it, and not taken twice. To schedule it anew
+    /// does not change how long, nor does it to take it back. Each takes memory, and counts for the ids that the server
+    /// lets a queue have. false by default.
     ids_until_due: Option<bool>,
     /// Messages a second that are handed out; `null`, the default, for as many as are asked for.
     #[serde(default, deserialize_with = "given")]

@@ -384,7 +384,8 @@ pub enum Refusal {
     #[error(
         "there is no such message, or not any more: by its key, what became of one that is gone is remembered for the \
          trail_ms of its queue, and not if it was purged or its queue was deleted; by its sender's id, for the \
-         id_window_ms of its queue alone, whether it is gone or not (with ids_until_due, from when it is due)"
+         id_window_ms of its queue alone, whether it is gone or not (with ids_until_due, from the time for which it \
+         was sent)"
     )]
     MessageNotFound,
     /// Somebody has it.

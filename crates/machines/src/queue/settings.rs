@@ -29,7 +29,7 @@ pub struct Settings {
     /// How long the ids of messages are remembered; `None` for ever, 0 for not at all.
     pub id_window_ms: Option<u64>,
     /// Whether that of a message which is scheduled when it is sent begins when it is due then: until that, it is found
-    /// by its id, and taken once. Each takes memory until then.
+    /// by its id, and taken once. Each takes memory until then. Nothing that happens to it later changes that.
     pub ids_until_due: bool,
     /// Messages a second that are handed out; `None` for as many as are asked for.
     pub rate_per_s: Option<u32>,
@@ -111,6 +111,11 @@ impl Settings {
         rule(self.retry_ms <= self.retry_max_ms, "retry_ms", "is at most retry_max_ms")?;
         rule(self.retry_max_ms <= AHEAD_MS_MAX, "retry_max_ms", "is at most a hundred years")?;
         rule(self.id_window_ms.is_none_or(|ms| ms <= AHEAD_MS_MAX), "id_window_ms", "is at most a hundred years")?;
+        rule(
+            !self.ids_until_due || self.id_window_ms != Some(0),
+            "ids_until_due",
+            "needs an id_window_ms above 0: with 0, no id is remembered",
+        )?;
         rule(self.rate_per_s.is_none_or(|rate| (1..=1_000_000).contains(&rate)), "rate_per_s", "is 1 to 1000000")?;
         rule((1..=1_000_000).contains(&self.burst), "burst", "is 1 to 1000000")?;
         rule(self.messages_max.is_none_or(|count| count < NUMBER_END), "messages_max", "is below 2^40")?;
@@ -173,8 +178,7 @@ impl Settings {
             Some(value) => u16::try_from(value).map(Some).map_err(|_| too_large()),
             None => Ok(None),
         };
-        let flags: u8;
-        Ok(Settings {
+        let mut settings = Settings {
             lease_ms: reader.varint("lease_ms")?,
             delay_ms: reader.varint("delay_ms")?,
             expiry_ms: option(reader, "expiry_ms")?,
@@ -187,12 +191,12 @@ impl Settings {
             id_window_ms: option(reader, "id_window_ms")?,
             rate_per_s: rate(reader, "rate_per_s")?,
             burst: reader.u32("burst")?,
-            is_paused: {
-                flags = reader.byte("flags of a queue")?;
-                require(flags <= 3, "flags of a queue")?;
-                flags & 1 != 0
-            },
-            ids_until_due: flags & 2 != 0,
+            ..Settings::default()
+        };
+        let flags = reader.byte("flags of a queue")?;
+        require(flags <= 3, "flags of a queue")?;
+        (settings.is_paused, settings.ids_until_due) = (flags & 1 != 0, flags & 2 != 0);
+        Ok(Settings {
             messages_max: option(reader, "messages_max")?,
             trail_ms: reader.varint("trail_ms")?,
             delivery_window: Some(reader.text(0, WINDOW_BYTES_MAX, "delivery_window")?)
@@ -202,6 +206,7 @@ impl Settings {
             consumer_burst: reader.u32("consumer_burst")?,
             notes: reader.bytes("notes")?.into(),
             owner: None,
+            ..settings
         })
     }
 }

@@ -512,7 +512,7 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
             unsettled,
             unsettled_today: unsettled,
             day,
-            version: 1,
+            changed: 1,
             life: Life::of(NOW, 10_000),
         };
         let mut last = Update::default();

@@ -344,7 +344,7 @@ impl Tracked {
         let ZoneDay { number: day, begins, .. } = self.day(now);
         let unsettled_today = if unsettled == BudgetMicros::ZERO { unsettled } else { unsettled_since(begins) };
         let (price, campaign) = (u64::from(self.view.plan.price_micros.0), self.view.number);
-        let version = self.view.plan.version;
+        let changed = self.view.changed;
         // What is left is not all given to the first who asks.
         let Spending { spent, exposed, unreleased, .. } = self.view.spending;
         let left = self.view.plan.budget_micros.left_behind(spent + exposed + unreleased).left_behind(unsettled).0;
@@ -377,7 +377,7 @@ impl Tracked {
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             // Another one for each request in a minute would be many records for few bids.
             let life = Life::of(now, if is_slow { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
-            let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
+            let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, changed, life };
             wanted.push((worker as u16, wish));
         }
         wanted

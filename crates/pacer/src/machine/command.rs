@@ -135,8 +135,8 @@ pub struct LeaseWanted {
     pub unsettled_today: BudgetMicros,
     /// The day of the campaign's zone: days since 1970.
     pub day: i32,
-    /// The version of the plan whose zone that is.
-    pub version: u64,
+    /// The record of the plan whose zone that is. Two plans may have one version.
+    pub changed: u64,
     /// When the lease is bid with.
     pub life: Life,
 }

@@ -80,8 +80,8 @@ impl Driven {
     fn open_beside(&mut self, unsettled: u64, campaign: u32, amount: u64, day: i32) -> Result<LeaseView, NoLease> {
         let [amount, least, unsettled] = [amount, 1, unsettled].map(BudgetMicros);
         let life = Life::of(self.now, 10_000);
-        let version = self.state.campaigns.get(&campaign).map_or(0, |known| known.plan.version);
-        let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today: unsettled, day, version, life };
+        let changed = self.state.campaigns.get(&campaign).map_or(0, |known| known.changed);
+        let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today: unsettled, day, changed, life };
         self.open_wanted(wanted)
     }
 
@@ -292,13 +292,15 @@ fn another_zone_gives_no_second_cap_for_today() {
 #[test]
 fn what_is_asked_for_by_the_zone_of_before_is_leased_for_no_day() {
     let mut driven = Driven::new();
-    driven.put("shoes", in_zone("UTC"));
+    driven.put("shoes", in_zone("Africa/Abidjan"));
     driven.now = TimeMs(100 * DAY_MS + 18 * 3_600_000);
     let [amount, least] = [30, 1].map(BudgetMicros);
     let [unsettled, unsettled_today] = [BudgetMicros::ZERO; 2];
-    let (campaign, day, version, life) = (1, 100, 1, Life::of(driven.now, 10_000));
-    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
-    driven.put("shoes", in_zone("Asia/Tokyo"));
+    let (campaign, day, changed, life) = (1, 100, driven.records, Life::of(driven.now, 10_000));
+    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, changed, life };
+    // Of two plans of one version, the same one is in force in whatever order they come: this one.
+    let put = driven.put("shoes", Plan { version: 1, ..in_zone("Asia/Tokyo") });
+    assert_eq!(put, Outcome::Put { number: 1, version: 1, change: Change::Changed });
     let records = driven.records;
     assert_eq!(driven.open_wanted(wanted), Err(NoLease::ZoneChanged));
     assert_eq!(driven.records, records, "nothing is written");
@@ -728,8 +730,8 @@ fn a_process_begins_once_and_leases_that_were_opened_are_told_from_others() {
     let life = Life::of(TimeMs(500), 10_000);
     let amount = BudgetMicros(5);
     let (least, unsettled) = (amount, BudgetMicros::ZERO);
-    let (campaign, unsettled_today, day, version) = (1, unsettled, 0, 1);
-    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, version, life };
+    let (campaign, unsettled_today, day, changed) = (1, unsettled, 0, 1);
+    let wanted = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, changed, life };
     driven.open_wanted(wanted).expect("there is money");
     let Outcome::Openings(openings) = driven.ask(Command::Openings) else { panic!("of openings") };
     assert_eq!(openings.opened(), 2);

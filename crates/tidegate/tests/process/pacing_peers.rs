@@ -70,16 +70,20 @@ fn a_notice_that_comes_to_another_server_is_judged_by_the_one_that_has_bid() {
     let lost = bid(&mut exchange);
     let path = notice(&lost["lurl"], "");
     let forged = path.replace("proof=", "proof=1");
-    assert_eq!(
-        outcome(&mut stranger, &forged),
-        "422 openrtb_notice_invalid \"token\"",
-        "the token alone is not enough"
-    );
+    let said = "422 openrtb_notice_invalid \"proof\"";
+    assert_eq!(outcome(&mut stranger, &forged), said, "the token alone is not enough, and who has bid says so");
+    let above = notice(&lost["burl"], "9");
+    assert_eq!(outcome(&mut stranger, &above), "422 openrtb_notice_invalid \"price\"");
+    // What cannot be a notice of another server stays here.
+    let long = format!("{path}&more={}", "x".repeat(4_000));
+    assert_eq!(outcome(&mut stranger, &long), "422 openrtb_notice_invalid \"token\"");
     assert_eq!(outcome(&mut stranger, &path), "taken");
     wait_for("it is spent there", || (spent(&mut door) == json!(4_500)).then_some(()));
     // Who judges a notice counts it.
     let taken = |server| metric(server, "tidegate_pacer_win_notices_total{outcome=\"taken\"}");
     assert_eq!([taken(&one), taken(&two)], [2, 0]);
+    let unknown = |server| metric(server, "tidegate_pacer_win_notices_total{outcome=\"token_invalid\"}");
+    assert_eq!([unknown(&one), unknown(&two)], [1, 1], "where it came, of what nobody has made");
 
     // Where the server that may have bid is away, nobody says that there was no such bid.
     let late = bid(&mut exchange);

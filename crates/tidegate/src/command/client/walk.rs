@@ -28,7 +28,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::recorded_end::RecordedEnd;
 use tidegate_journal::{LocalLogs, LogStore, Logs};
 use tidegate_machines::IdSpace;
-use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView, Via, key_elsewhere};
+use tidegate_queue::machine::{Message, MessageKey, MessageState, MessageView, Via};
 use tidegate_queue::{QUEUES, QueuesFamily, StoppedShard, id_elsewhere};
 use tidegate_runtime::recorded_claim;
 use tidegate_shard::loss::{Claim, examine, fold_to_end};
@@ -82,9 +82,9 @@ pub struct WalkArguments {
     /// Only messages up to this key.
     #[arg(long, value_name = "KEY")]
     until: Option<MessageKey>,
-    /// Have the ids of their senders remembered there, too: what a sender sends again there, because this server has
-    /// not answered, is taken once, and found by its id. For a queue that gets the messages of these senders alone:
-    /// those of others may have the same ids, and would not be taken.
+    /// Have the ids of senders remembered there, too, as far as this node remembers them: what a sender sends again
+    /// there, because this server has not answered, is taken once, and found by its id. For a queue that gets the
+    /// messages of these senders alone: those of others may have the same ids, and would not be taken.
     #[arg(long)]
     with_ids: bool,
     /// Read and count, and send nothing.
@@ -254,14 +254,18 @@ impl Walk<'_> {
             let here = batch.iter().filter(|(of, view)| *of == index && is_wanted(view)).map(|(_, view)| view);
             read.extend(shard.read(here));
         }
-        let mut by_queue: BTreeMap<Box<str>, Vec<(&MessageView, Arc<Message>)>> = BTreeMap::new();
+        let mut by_queue: BTreeMap<Box<str>, Vec<Walked<'_>>> = BTreeMap::new();
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
-        for (_, view) in batch.iter().filter(|(_, view)| is_wanted(view)) {
+        for (index, view) in batch.iter().filter(|(_, view)| is_wanted(view)) {
             let counts = self.counts.entry(view.queue.clone()).or_default();
             counts.messages += 1;
             match read.remove(&view.key) {
                 _ if view.expires_at.is_some_and(|at| at.0 <= now_ms) => counts.expired += 1,
-                Some(Ok(message)) => by_queue.entry(view.queue.clone()).or_default().push((view, message)),
+                Some(Ok(message)) => {
+                    let origin = shards[*index].origin(view, &message).filter(|_| self.arguments.with_ids);
+                    let walked = Walked { view, origin: origin.map(Into::into), message };
+                    by_queue.entry(view.queue.clone()).or_default().push(walked);
+                }
                 unread => {
                     counts.unreadable += 1;
                     let why = unread.and_then(Result::err).unwrap_or_else(|| "its log does not have it".into());
@@ -287,17 +291,16 @@ impl Walk<'_> {
 
     /// Sends messages to their queue, in requests of a size that a server takes and for which the queue has room. How
     /// many it took: all, unless it is passed over.
-    fn queue(&mut self, queue: &str, messages: &[(&MessageView, Arc<Message>)]) -> Result<usize, Failure> {
+    fn queue(&mut self, queue: &str, messages: &[Walked<'_>]) -> Result<usize, Failure> {
         let (mut rest, mut most) = (messages, messages.len());
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = rest.iter().take_while(|(_, message)| {
-                bytes += message.bytes();
+            let fits = rest.iter().take_while(|walked| {
+                bytes += walked.message.bytes();
                 bytes <= REQUEST_BYTES_MAX
             });
             let (part, behind) = rest.split_at(fits.count().clamp(1, most));
-            let bodies: Vec<Value> =
-                part.iter().map(|(view, message)| body_of(view, message, self.arguments.with_ids)).collect();
+            let bodies: Vec<Value> = part.iter().map(body_of).collect();
             let into = self.arguments.into.as_deref().unwrap_or(queue);
             let answer = self.post(&format!("/v1/queues/{}/messages", encoded(into)), &json!({ "messages": bodies }));
             if let Err(Failure::Refused(refusal)) = &answer
@@ -315,8 +318,8 @@ impl Walk<'_> {
                 && refusal.code() == "message_invalid"
             {
                 most = (part.len() / 2).max(1);
-                if let [(view, _)] = part {
-                    self.refused(view, refusal.detail());
+                if let [walked] = part {
+                    self.refused(walked.view, refusal.detail());
                     (rest, most) = (behind, messages.len());
                 }
                 continue;
@@ -330,7 +333,7 @@ impl Walk<'_> {
             let duplicates = receipts.iter().filter(|receipt| receipt["duplicate"] == true).count() as u64;
             let counts = self.counts.entry(queue.into()).or_default();
             counts.duplicates += duplicates;
-            counts.stripped += part.iter().filter(|(_, message)| is_stripped(message)).count() as u64;
+            counts.stripped += part.iter().filter(|walked| is_stripped(&walked.message)).count() as u64;
             counts.sent += part.len() as u64 - duplicates;
             rest = behind;
         }
@@ -466,15 +469,17 @@ fn way_before(message: &Message) -> Option<&str> {
     Some(via.before).filter(|before| !before.is_empty())
 }
 
-/// What the first sender of a message called it, and the id space of that.
-fn origin_of(message: &Message) -> Option<(&str, &str)> {
-    let sent_here = || message.id.as_deref().filter(|id| key_elsewhere(id).is_none()).map(IdSpace::split);
-    message.origin().or_else(sent_here)
+/// A message that is sent on.
+struct Walked<'v> {
+    view: &'v MessageView,
+    message: Arc<Message>,
+    /// What its first sender called it, if the other server is to remember that.
+    origin: Option<Box<str>>,
 }
 
 /// A message as the HTTP door takes it.
-fn body_of(view: &MessageView, message: &Message, with_id: bool) -> Value {
-    let origin = origin_of(message).filter(|_| with_id);
+fn body_of(Walked { view, message, origin }: &Walked<'_>) -> Value {
+    let origin = origin.as_deref().map(IdSpace::split);
     let mut body = json!({ "id": id_elsewhere(message, view.key), "priority": message.priority });
     match std::str::from_utf8(&message.body) {
         Ok(text) => body["body"] = text.into(),

@@ -88,17 +88,23 @@ fn what_its_sender_sends_again_to_the_other_server_is_taken_once() {
     for order in ["order-1", "order-2"] {
         send_one(&mut http, "texts", &text_of(order));
     }
+    // Where ids are not remembered, many messages may have one.
+    put(&mut http, "loose", &json!({"id_window_ms": 0}));
+    for body in ["one", "two"] {
+        send_one(&mut http, "loose", &json!({"body": body, "id": "same"}));
+    }
     server.kill();
     let other_settings = super::settings(other_folder.path(), "");
     let other = Server::start(&other_settings);
     let mut there = connect(&other);
-    put(&mut there, "texts", &json!({}));
+    ["texts", "loose"].into_iter().for_each(|queue| drop(put(&mut there, queue, &json!({}))));
     let early = send_one(&mut there, "texts", &text_of("order-2"));
     let said = walk(&settings.data, &other, &["--with-ids"]).expect("it is sent");
-    assert_eq!(figures(&said), [2, 1, 1, 0], "{said}");
+    assert_eq!(figures(&said), [4, 3, 1, 0], "{said}");
+    assert_eq!(counts(&mut there, "loose"), [2, 0, 0], "none of them is another one's duplicate");
     let again = send(&mut there, "texts", &json!([text_of("order-1"), text_of("order-2")]));
     assert!(again.iter().all(|receipt| receipt["duplicate"] == true) && again[1]["key"] == *early, "{again:?}");
-    assert_eq!(figures(&walk(&settings.data, &other, &["--with-ids"]).expect("again")), [2, 0, 2, 0]);
+    assert_eq!(figures(&walk(&settings.data, &other, &["--with-ids"]).expect("again")), [4, 0, 4, 0]);
     let found = ok(there.get("/v1/queues/texts/ids/order-1"));
     assert_eq!((&found["key"], &found["message"]["origin_id"]), (&again[0]["key"], &json!("order-1")));
     assert_ne!(found["message"]["id"], "order-1", "its own id is its key on the first server");
