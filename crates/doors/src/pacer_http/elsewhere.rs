@@ -120,7 +120,6 @@ fn outcome_of(body: &[u8]) -> Option<&'static str> {
 }
 
 fn unavailable(why: &str) -> Problem {
-    let detail =
-        format!("a bid of a notice was not made here, and a server that may have made it does not answer: {why}");
+    let detail = format!("a bid of a notice was not made here, and whether a peer has made it is not known: {why}");
     Problem::new(PEER_UNAVAILABLE, detail).retry_after_s(1)
 }
