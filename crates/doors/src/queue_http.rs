@@ -11,6 +11,7 @@
 
 mod browse;
 mod leases;
+mod look;
 mod messages;
 mod metrics;
 mod openapi;
@@ -65,12 +66,12 @@ pub struct QueueHttp {
         messages::send_messages,
         browse::list_messages,
         browse::list_all_messages,
-        messages::read_message,
-        messages::read_message_of_id,
-        messages::reschedule_message_of_id,
-        messages::cancel_message_of_id,
-        messages::reschedule_message,
-        messages::cancel_message,
+        look::read_message,
+        look::read_message_of_id,
+        look::reschedule_message_of_id,
+        look::cancel_message_of_id,
+        look::reschedule_message,
+        look::cancel_message,
         leases::receive_messages,
         leases::acknowledge_messages,
         leases::extend_leases,
@@ -110,13 +111,13 @@ impl HttpRoom for QueueHttp {
         let of_queue = get(browse::list_messages)
             .with_state(browsing.clone())
             .merge(post(messages::send_messages).with_state(served.clone()));
-        let message = get(messages::read_message)
-            .patch(messages::reschedule_message)
-            .delete(messages::cancel_message)
+        let message = get(look::read_message)
+            .patch(look::reschedule_message)
+            .delete(look::cancel_message)
             .with_state(served.clone());
-        let of_id = get(messages::read_message_of_id)
-            .patch(messages::reschedule_message_of_id)
-            .delete(messages::cancel_message_of_id)
+        let of_id = get(look::read_message_of_id)
+            .patch(look::reschedule_message_of_id)
+            .delete(look::cancel_message_of_id)
             .with_state(served.clone());
         Routes::new()
             .route("/v1/queues", get(queues::list_queues).with_state(served.clone()))

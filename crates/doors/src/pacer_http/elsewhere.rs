@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
-
 use tidegate_wire::pacer::NoticeOutcome;
 
 use super::{OPENRTB_NOTICE_INVALID, PEER_UNAVAILABLE, Served, bids};

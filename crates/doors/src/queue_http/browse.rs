@@ -24,7 +24,7 @@ use tidegate_queue::{Answer, Browse, Call, MessagePage, QueueFilter, Read};
 use tidegate_shard::Unavailable;
 use utoipa::{IntoParams, ToSchema};
 
-use super::messages::QueueMessageBody;
+use super::look::QueueMessageBody;
 use super::openapi::{QueuePath, QueueProblems};
 use super::page::ROWS_MAX;
 use super::{Served, ask, check_right};

@@ -11,7 +11,8 @@ use tidegate_queue::machine::{Standing, StandingSettings};
 use tidegate_queue::{Answer, Call, Read};
 use utoipa::ToSchema;
 
-use super::messages::{QueueContentBody, QueueMessageSendBody, TwoNames, two_names};
+use super::look::{TwoNames, two_names};
+use super::messages::{QueueContentBody, QueueMessageSendBody};
 use super::page::Page;
 use super::{Served, ask, check_right, owner_of};
 use crate::auth::{Identity, QueueAction};
