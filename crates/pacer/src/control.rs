@@ -48,11 +48,15 @@ use paid::Uncounted;
 use tracked::Tracked;
 use turns::in_turn;
 
-/// In so many rounds, each campaign that is not at rest is looked at once at least.
-const ROUNDS: usize = 10;
+/// In so many rounds, each campaign that is not at rest is looked at once at least...
+const ROUNDS: usize = 13;
+/// ... and in each of them, if there are no more.
+const LOOKED_AT_MIN: usize = 256;
 /// Leases that are wanted in one round: about ten milliseconds of shards and ledger. It ends behind the campaign with
 /// which there are so many.
 const WANTED_MAX: usize = 2_048;
+/// How often it is asked what a campaign has spent.
+const SPENDING_MS: u64 = 200;
 /// For so long, no campaign of an account that had too little keeps money for requests that come seldom.
 const SHORT_MS: u64 = 10_000;
 
@@ -99,6 +103,10 @@ pub struct Control {
     /// The last campaign of the round of leases before, and how many such rounds there were.
     leased_up_to: u32,
     lease_turn: usize,
+    /// Of those that rounds have looked at, what they have spent is to be asked, each on a day.
+    to_ask: Vec<(u32, i32)>,
+    /// Of the busy ones, those for which no money is leased.
+    stopped: ByStopped,
     /// Those that were among them, and have come to rest since it was asked how campaigns are.
     unshown: BTreeSet<u32>,
     /// Up to which of them rounds have looked.
@@ -134,6 +142,8 @@ impl Control {
             to_lease: BTreeSet::new(),
             leased_up_to: 0,
             lease_turn: 0,
+            to_ask: Vec::new(),
+            stopped: ByStopped::default(),
             unshown: BTreeSet::new(),
             looked_up_to: 0,
             leases: Leases::default(),
@@ -209,8 +219,14 @@ impl Control {
             self.counts.bids += u64::from(used.bids);
             self.counts.no_bids.iter_mut().zip(used.no_bids).for_each(|(all, count)| *all += u64::from(count));
             if let Some(tracked) = self.campaigns.get_mut(&used.campaign) {
+                let was_active = tracked.is_active(now);
                 tracked.absorb(worker, &used, now);
-                self.note(used.campaign);
+                match was_active {
+                    // It is busy, and looked at when it is its turn. Only its money does not wait for that.
+                    true if tracked.may_want(worker, self.settings, now) => drop(self.to_lease.insert(used.campaign)),
+                    true => {}
+                    false => self.note(used.campaign),
+                }
             }
         }
         if let Some(log) = &mut self.log {
@@ -234,53 +250,66 @@ impl Control {
     /// Begins a round: which campaigns it looks at. Those that something has happened to, and a share of the others, so
     /// that a round over ten thousand campaigns is not ten times as long as one over a thousand.
     fn begin_round(&mut self) {
-        let share = self.busy.len().div_ceil(ROUNDS);
+        let share = self.busy.len().div_ceil(ROUNDS).max(LOOKED_AT_MIN).min(self.busy.len());
         let behind = self.busy.range(self.looked_up_to.saturating_add(1)..).take(share);
         let mut of_round: Vec<u32> = behind.copied().collect();
         if of_round.len() < share {
             of_round.extend(self.busy.iter().take(share - of_round.len()));
         }
         self.looked_up_to = of_round.last().copied().unwrap_or(0);
-        self.to_lease.extend(&of_round);
         self.due = std::mem::take(&mut self.next);
         self.due.extend(of_round);
     }
 
-    /// Begins a round, and has the strategies decide anew.
+    /// Begins a round, and has the strategies decide anew. Leases that nothing is bid on are given back.
+    ///
+    /// All that is looked at again and again is looked at here, in one visit: of ten thousand campaigns, each visit
+    /// waits for memory.
     pub fn pace(&mut self, now: TimeMs) {
         self.begin_round();
         if let Some(log) = &mut self.log {
             log.set_time(now);
         }
+        self.short.retain(|_, at| now.0.saturating_sub(at.0) < SHORT_MS);
         let (mut at_rest, unsettled) = (BTreeSet::new(), self.leases.unsettled());
         each_of(&mut self.campaigns, &self.due, |campaign, tracked| {
             if let Some((share, shade)) = tracked.pace(now, self.log.as_mut()) {
                 let throttled = Throttled { campaign, share, shade };
                 self.updates.iter_mut().for_each(|update| update.throttles.push(throttled));
             }
-            if !tracked.is_active(now) {
+            let is_short = !self.short.is_empty() && self.short.contains_key(&tracked.view.plan.account);
+            for worker in tracked.idle(self.settings, is_short, now) {
+                self.updates[usize::from(worker)].leases.push(LeaseChange::Revoke(campaign));
+            }
+            if tracked.is_active(now) {
+                self.to_ask.extend(tracked.asks_spending(now).map(|day| (campaign, day)));
+                if (0..self.settings.workers).any(|worker| tracked.may_want(worker, self.settings, now)) {
+                    self.to_lease.insert(campaign);
+                }
+            } else {
                 tracked.rest();
                 // What the ledger does not settle is shown.
                 if unsettled.get(&campaign).is_none_or(|of_it| *of_it == Outstanding::default()) {
                     at_rest.insert(campaign);
                 }
             }
+            tracked.count_stopped(&mut self.stopped);
         });
         for campaign in at_rest {
-            self.busy.remove(&campaign);
+            self.leave_busy(campaign);
             self.unshown.insert(campaign);
         }
     }
 
-    /// What each bidder is to be told, in the order of the workers. Leases that nothing is bid on are given back.
-    pub fn take_updates(&mut self, now: TimeMs) -> Vec<Update> {
-        self.short.retain(|_, at| now.0.saturating_sub(at.0) < SHORT_MS);
-        each_of(&mut self.campaigns, &self.due, |number, tracked| {
-            let is_short = !self.short.is_empty() && self.short.contains_key(&tracked.view.plan.account);
-            for worker in tracked.idle(self.settings, is_short, now) {
-                self.updates[usize::from(worker)].leases.push(LeaseChange::Revoke(number));
-            }
-        });
+    fn leave_busy(&mut self, campaign: u32) {
+        self.busy.remove(&campaign);
+        if let Some(tracked) = self.campaigns.get_mut(&campaign) {
+            tracked.uncount_stopped(&mut self.stopped);
+        }
+    }
+
+    /// What each bidder is to be told, in the order of the workers.
+    pub fn take_updates(&mut self) -> Vec<Update> {
         self.updates.iter_mut().map(std::mem::take).collect()
     }
 
@@ -324,25 +353,20 @@ impl Control {
         self.leases.unsettled().into_values().fold(BudgetMicros::ZERO, |sum, of_it| sum + of_it.held)
     }
 
-    /// Campaigns for which requests come, or that have leases, and which day it is there.
-    pub fn active(&mut self, now: TimeMs) -> Vec<(u32, i32)> {
-        let mut active = Vec::new();
-        each_of(&mut self.campaigns, &self.busy, |number, tracked| {
-            if tracked.is_active(now) {
-                active.push((number, tracked.day(now).number));
-            }
-        });
-        active
+    /// Campaigns of which it is to be asked what they have spent, and which day it is there: requests come for them, or
+    /// they have leases.
+    pub fn take_to_ask(&mut self) -> Vec<(u32, i32)> {
+        std::mem::take(&mut self.to_ask)
     }
 
     /// Ended campaigns without leases, which no bidder bids for.
     pub fn take_ended(&mut self) -> Vec<u32> {
         let over: Vec<u32> = self.ended.iter().filter(|number| !self.leases.has_of(**number)).copied().collect();
         over.iter().for_each(|number| {
+            self.leave_busy(*number);
             self.ended.remove(number);
             self.campaigns.remove(number);
             self.unlooked.remove(number);
-            self.busy.remove(number);
             self.log.iter_mut().for_each(|log| log.forget(*number));
         });
         over
@@ -366,10 +390,7 @@ impl Control {
 
     /// Campaigns that are not at rest and for which no money is leased.
     pub fn stopped(&self) -> ByStopped {
-        let mut counts = ByStopped::default();
-        let busy = self.busy.iter().filter_map(|number| self.campaigns.get(number)?.stopped());
-        busy.for_each(|why| counts.count(why));
-        counts
+        self.stopped
     }
 
     /// What is to be leased for which worker, as much as can be in one round. The rest waits for the next one, and each

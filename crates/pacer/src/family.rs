@@ -9,7 +9,7 @@ use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
 use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, ShardFamily, Single, Unavailable};
 
 use crate::limits::{
-    COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_PAGE,
+    COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_LEASE, WORK_OF_PAGE,
 };
 use crate::machine::{
     Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, PaidOnDay, Refusal, Regained,
@@ -62,9 +62,9 @@ impl Commands for CampaignCommands {
             Command::Put { .. } | Command::Delete { .. } => WORK_OF_CHANGE,
             Command::Win { wins } => wins.len(),
             Command::Lose { bids } => bids.len(),
-            Command::Open { wanted } => wanted.len(),
-            Command::Retire { leases } => leases.len(),
-            Command::Close { leases } | Command::Settle { leases } => leases.len(),
+            Command::Open { wanted } => WORK_OF_LEASE * wanted.len(),
+            Command::Retire { leases } => WORK_OF_LEASE * leases.len(),
+            Command::Close { leases } | Command::Settle { leases } => WORK_OF_LEASE * leases.len(),
             Command::Spending { campaigns } => campaigns.len(),
             Command::Forget { campaigns } => campaigns.len(),
             Command::Regain { regained: Regained { days, .. }, .. } => days.len(),

@@ -12,6 +12,7 @@
 //! once, however often it is asked for.
 
 mod counting;
+mod pieces;
 mod settling;
 mod told;
 mod treasury;
@@ -33,14 +34,15 @@ use crate::units::BudgetMicros;
 pub use settling::Unsettled;
 pub use treasury::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 
+use pieces::in_pieces;
 use told::{About, Told};
 
 /// Campaigns that are asked for at once.
 const PAGE: usize = 256;
-/// How often spending is asked for.
-const SPENDING_MS: u64 = 200;
-/// Leases that are moved at once.
-const LEASES_AT_ONCE: usize = 1_024;
+/// How often it is shown how campaigns are.
+const SHOW_MS: u64 = 200;
+/// Leases, or campaigns' spending, that are asked for at once.
+const LEASES_OF_PAGE: usize = 1_024;
 
 /// The shards of campaigns.
 pub trait Shards {
@@ -73,7 +75,7 @@ pub struct Keeper<S, B, T> {
     now: Cell<TimeMs>,
     /// How far the changes of each shard are known.
     followed: RefCell<Vec<u64>>,
-    spending_asked: Cell<TimeMs>,
+    shown: Cell<TimeMs>,
     /// Shards that may have opened leases of which nobody knows here: their answers did not come.
     unheard: RefCell<BTreeSet<ShardIndex>>,
     /// What the log was told of lately.
@@ -116,7 +118,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             workers,
             now: Cell::new(TimeMs(0)),
             followed,
-            spending_asked: Cell::new(TimeMs(0)),
+            shown: Cell::new(TimeMs(0)),
             unheard: RefCell::default(),
             told: RefCell::default(),
             ledger_away: Cell::new(false),
@@ -213,7 +215,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         // Their counters begin at 1.
         let mut after = LeaseId::new(shard, 0);
         loop {
-            let command = Command::Leases { after, limit: LEASES_AT_ONCE };
+            let command = Command::Leases { after, limit: LEASES_OF_PAGE };
             let answer = self.shards.ask(shard, command).await?;
             let Outcome::Leases { leases } = answer else { unreachable!("of leases") };
             let Some(last) = leases.last() else { return Ok(()) };
@@ -270,7 +272,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         let UnknownHolds { of_other_log, forgotten } = self.control.borrow().unknown(held);
         self.tell_forgotten(account, &forgotten);
         let Some(first) = of_other_log.first() else { return Ok(forgotten.is_empty()) };
-        for unknown in of_other_log.chunks(LEASES_AT_ONCE) {
+        for unknown in of_other_log.chunks(LEASES_OF_PAGE) {
             let settlement = |money: &Money| Settlement { money: money.clone(), spent: BudgetMicros::ZERO };
             for settled in self.treasury.settle(unknown.iter().map(settlement).collect()).await {
                 if let Settled::Unknown(why) | Settled::Refused(why) = settled {
@@ -305,11 +307,11 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             self.tell("changes of campaigns are not known", &why);
         }
         let now = self.now.get();
-        if now.0.saturating_sub(self.spending_asked.get().0) >= SPENDING_MS {
-            self.spending_asked.set(now);
-            if let Err(why) = self.ask_spending().await {
-                self.tell("what campaigns have spent is not known", &why);
-            }
+        if let Err(why) = self.ask_spending().await {
+            self.tell("what campaigns have spent is not known", &why);
+        }
+        if now.0.saturating_sub(self.shown.get().0) >= SHOW_MS {
+            self.shown.set(now);
             self.live.write().expect("nobody panics with it").extend(self.control.borrow_mut().live());
             self.stopped.set(self.control.borrow().stopped());
         }
@@ -377,9 +379,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn ask_spending(&self) -> Result<(), String> {
-        let active = self.control.borrow_mut().active(self.now.get());
-        for (shard, numbers) in self.by_shard(active, |(number, _)| self.shard_of(*number)) {
-            for campaigns in numbers.chunks(LEASES_AT_ONCE) {
+        let to_ask = self.control.borrow_mut().take_to_ask();
+        for (shard, numbers) in self.by_shard(to_ask, |(number, _)| self.shard_of(*number)) {
+            for campaigns in numbers.chunks(LEASES_OF_PAGE) {
                 let command = Command::Spending { campaigns: campaigns.to_vec() };
                 let Outcome::Spending(all) = self.shards.ask(shard, command).await? else {
                     unreachable!("of spending")
@@ -403,7 +405,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn exchange(&self) {
-        let updates = self.control.borrow_mut().take_updates(self.now.get());
+        let updates = self.control.borrow_mut().take_updates();
         let numbered = (0..self.workers).zip(updates);
         let asked: Vec<_> = numbered.map(|(worker, update)| self.bidders.exchange(worker, update)).collect();
         let mut newest = Vec::new();
@@ -443,14 +445,15 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
             !is_uncounted
         });
+        let failed = RefCell::new(failed);
         for (shard, wanted) in self.by_shard(wanted, |(_, wanted)| self.shard_of(wanted.campaign)) {
             if let Err(why) = self.begin(shard).await {
                 let mut control = self.control.borrow_mut();
                 wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
-                failed = Err(why);
+                *failed.borrow_mut() = Err(why);
                 continue;
             }
-            for wanted in wanted.chunks(LEASES_AT_ONCE) {
+            in_pieces(&wanted, async |wanted| {
                 let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
                 let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
                 let mut control = self.control.borrow_mut();
@@ -464,12 +467,13 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                         // If it was done all the same, nobody bids with these leases: they are found and settled.
                         self.unheard.borrow_mut().insert(shard);
                         wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
-                        failed = Err(why);
+                        *failed.borrow_mut() = Err(why);
                     }
                 }
-            }
+            })
+            .await;
         }
-        failed
+        failed.into_inner()
     }
 
     /// Says once to a shard that this process opens leases from now on.
@@ -483,30 +487,32 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     async fn hold(&self) {
         let money = self.control.borrow().to_hold();
-        for money in money.chunks(LEASES_AT_ONCE) {
-            let held = self.treasury.hold(money.to_vec()).await;
-            self.note_ledger(held.iter().any(|held| matches!(held, Held::Unknown(_))));
-            let now = self.now.get();
-            for (money, held) in money.iter().zip(held) {
-                let (mut control, lease) = (self.control.borrow_mut(), &money.lease);
-                match held {
-                    Held::Done => {
-                        control.held(*lease, now);
-                        self.tell_held(&control, money);
-                    }
-                    Held::Insufficient { available } => {
-                        control.not_held(*lease, Stopped::NoFunds, available, now);
-                        self.tell_held(&control, money);
-                    }
-                    Held::Refused(why) => {
-                        control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
-                        self.tell_not_held(&control, money, &why);
-                    }
-                    Held::Unknown(_) if is_planted(Bug::GrantedUnheld) => control.held(*lease, now),
-                    Held::Unknown(why) => {
-                        control.unanswered(*lease, now);
-                        self.tell("the ledger does not say whether money is held", &why);
-                    }
+        in_pieces(&money, async |money| self.hold_piece(money).await).await;
+    }
+
+    async fn hold_piece(&self, money: &[Money]) {
+        let held = self.treasury.hold(money.to_vec()).await;
+        self.note_ledger(held.iter().any(|held| matches!(held, Held::Unknown(_))));
+        let now = self.now.get();
+        for (money, held) in money.iter().zip(held) {
+            let (mut control, lease) = (self.control.borrow_mut(), &money.lease);
+            match held {
+                Held::Done => {
+                    control.held(*lease, now);
+                    self.tell_held(&control, money);
+                }
+                Held::Insufficient { available } => {
+                    control.not_held(*lease, Stopped::NoFunds, available, now);
+                    self.tell_held(&control, money);
+                }
+                Held::Refused(why) => {
+                    control.not_held(*lease, Stopped::LedgerRefused, BudgetMicros::ZERO, now);
+                    self.tell_not_held(&control, money, &why);
+                }
+                Held::Unknown(_) if is_planted(Bug::GrantedUnheld) => control.held(*lease, now),
+                Held::Unknown(why) => {
+                    control.unanswered(*lease, now);
+                    self.tell("the ledger does not say whether money is held", &why);
                 }
             }
         }
@@ -522,26 +528,32 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     /// Says on which leases nothing is bid any more.
     async fn retire(&self) -> Result<(), String> {
-        let retired = self.control.borrow().untold();
+        let (retired, failed) = (self.control.borrow().untold(), RefCell::new(Ok(())));
         for (shard, retired) in self.by_shard(retired, |retired: &RetiredLease| retired.lease.shard()) {
-            for retired in retired.chunks(LEASES_AT_ONCE) {
-                self.shards.ask(shard, Command::Retire { leases: retired.to_vec() }).await?;
-                self.control.borrow_mut().told(retired);
-            }
+            in_pieces(&retired, async |retired| {
+                match self.shards.ask(shard, Command::Retire { leases: retired.to_vec() }).await {
+                    Ok(_) => self.control.borrow_mut().told(retired),
+                    Err(why) => *failed.borrow_mut() = Err(why),
+                }
+            })
+            .await;
         }
-        Ok(())
+        failed.into_inner()
     }
 
     /// Forgets leases that the ledger was told of, when no notice of their bids can come any more.
     async fn forget_leases(&self) -> Result<(), String> {
-        let over = self.control.borrow().over(self.now.get());
+        let (over, failed) = (self.control.borrow().over(self.now.get()), RefCell::new(Ok(())));
         for (shard, over) in self.by_shard(over, |lease| lease.shard()) {
-            for over in over.chunks(LEASES_AT_ONCE) {
-                self.shards.ask(shard, Command::Settle { leases: over.to_vec() }).await?;
-                self.control.borrow_mut().settled(over);
-            }
+            in_pieces(&over, async |over| {
+                match self.shards.ask(shard, Command::Settle { leases: over.to_vec() }).await {
+                    Ok(_) => self.control.borrow_mut().settled(over),
+                    Err(why) => *failed.borrow_mut() = Err(why),
+                }
+            })
+            .await;
         }
-        Ok(())
+        failed.into_inner()
     }
 
     async fn forget(&self) -> Result<(), String> {

@@ -78,6 +78,8 @@ pub const COMMANDS_WAITING_MAX: usize = 4_096;
 pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 /// Work that a shard does in one step, in wins: less than half a millisecond, for which the bids of its worker wait.
 pub const WORK_IN_STEP_MAX: usize = 2_048;
+/// Work of a lease that is opened, retired, closed or forgotten.
+pub const WORK_OF_LEASE: usize = 4;
 /// Work of a change of a campaign: its plan is compared, written and kept.
 pub const WORK_OF_CHANGE: usize = 32;
 /// Work of a look at one campaign, or at a page of them.

@@ -32,6 +32,7 @@ mod owners;
 mod regained;
 mod snapshot;
 mod sound;
+mod summed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,11 +49,13 @@ pub use command::{Change, Command, LeaseWanted, LossOutcome, NoLease, Outcome, R
 pub use event::{Event, LostBid, Mark, MergedDays, Opened, PaidLease, PaidOnDay, Regained, RetiredLease, What, WonBid};
 pub use lease::{LeaseId, LeaseView, Life};
 pub use openings::Openings;
+pub use summed::Totals;
 
 use campaign::Campaign;
 use forgotten::{Forgotten, Last};
 use lease::{Lease, LeaseStage};
 use owners::Owners;
+use summed::Summed;
 
 /// What decisions see beside the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +81,7 @@ pub struct Campaigns {
     /// The newest record folded in, and its time.
     sequence: u64,
     time: TimeMs,
-    campaigns: Table<u32, Campaign>,
+    campaigns: Summed,
     /// Their numbers by their ids.
     ids: BTreeMap<Box<str>, u32>,
     /// Their numbers by the records that have changed them last.
@@ -111,18 +114,9 @@ impl Campaigns {
         self.leases.len()
     }
 
-    /// What all campaigns together have spent and may spend. Their days are not told.
-    pub fn totals(&self) -> Spending {
-        let mut totals = Spending::default();
-        for campaign in self.campaigns.values() {
-            // Campaigns of several currencies may have more together than one budget can be.
-            totals.spent.0 = totals.spent.0.saturating_add(campaign.spent.0);
-            totals.exposed.0 = totals.exposed.0.saturating_add(campaign.exposed.0);
-            totals.unreleased.0 = totals.unreleased.0.saturating_add(campaign.unreleased.0);
-            totals.impressions += campaign.impressions;
-            totals.losses += campaign.losses;
-        }
-        totals
+    /// What all campaigns have together.
+    pub fn totals(&self) -> Totals {
+        self.campaigns.totals()
     }
 
     /// The number of a new campaign: each shard has its own. `None` if all were given.
@@ -331,7 +325,7 @@ impl Machine for Campaigns {
             shards,
             sequence: 0,
             time: TimeMs(0),
-            campaigns: Table::default(),
+            campaigns: Summed::default(),
             ids: BTreeMap::new(),
             changes: BTreeMap::new(),
             owners: Owners::default(),

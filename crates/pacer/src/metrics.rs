@@ -5,7 +5,7 @@ use tidegate_telemetry::metrics;
 use crate::bidder::NoBid;
 use crate::control::Counts;
 use crate::keeper::{Bidders, Keeper, Shards, Treasury, Unsettled};
-use crate::machine::Campaigns;
+use crate::machine::{Campaigns, Totals};
 
 metrics! {
     /// A shard's own metrics. For the thread that runs it.
@@ -77,14 +77,14 @@ metrics! {
 impl CampaignMetrics {
     /// Shows how campaigns are.
     pub fn observe(&self, state: &Campaigns) {
-        let totals = state.totals();
+        let Totals { spent, exposed, unreleased, impressions, losses } = state.totals();
         self.campaigns.set(state.count() as i64);
         self.leases.set(state.leases() as i64);
-        self.spent.set(totals.spent.0 as i64);
-        self.exposed.set(totals.exposed.0 as i64);
-        self.unreleased.set(totals.unreleased.0 as i64);
-        self.wins.set(totals.impressions.0 as i64);
-        self.losses.set(totals.losses.0 as i64);
+        self.spent.set(shown(spent));
+        self.exposed.set(shown(exposed));
+        self.unreleased.set(shown(unreleased));
+        self.wins.set(shown(impressions));
+        self.losses.set(shown(losses));
     }
 }
 
@@ -108,4 +108,9 @@ impl PacerMetrics {
         self.regained.follow(keeper.regained());
         self.uncounted.set(keeper.control().borrow().uncounted() as i64);
     }
+}
+
+/// As a metric can show it.
+fn shown(sum: u128) -> i64 {
+    i64::try_from(sum).unwrap_or(i64::MAX)
 }

@@ -304,6 +304,7 @@ impl Control {
                 changes.push(LeaseChange::Revoke(campaign));
             }
             tracked.granted(worker, (lease, &known), now);
+            self.busy.insert(campaign);
         }
         changes.push(grant);
         if is_planted(Bug::GrantedTwice) {

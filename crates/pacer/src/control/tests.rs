@@ -56,7 +56,7 @@ fn turned_away(control: &mut Control, worker: u16, requests: u32, now: TimeMs) {
 /// What a round tells bidders.
 fn round(control: &mut Control, now: TimeMs) -> Vec<Update> {
     control.pace(now);
-    control.take_updates(now)
+    control.take_updates()
 }
 
 fn grants(update: &Update) -> Vec<Grant> {
@@ -110,9 +110,9 @@ fn money_is_leased_for_the_worker_that_needs_it_and_for_about_as_much_as_it_bids
     assert!((20_000..=500_000).contains(&amount.0), "{amount}");
     assert!(control.wanted(at(21)).is_empty(), "it is on its way");
     control.opened(1, wanted[0].1, Ok(lease(1, amount.0)), at(22));
-    assert!(grants(&control.take_updates(at(22))[1]).is_empty(), "it is not held yet");
+    assert!(grants(&control.take_updates()[1]).is_empty(), "it is not held yet");
     control.held(lease(1, 0).id, at(23));
-    let updates = control.take_updates(at(23));
+    let updates = control.take_updates();
     assert_eq!((grants(&updates[0]).len(), grants(&updates[1]).len()), (0, 1), "one worker has it");
 }
 
@@ -196,7 +196,7 @@ fn money_that_is_not_held_is_not_bid_with_and_asked_for_later() {
     let (_, wanted) = control.wanted(at(20))[0];
     control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
     control.not_held(lease(1, 0).id, Stopped::NoFunds, BudgetMicros(150), at(20));
-    assert!(control.take_updates(at(20)).iter().all(|update| grants(update).is_empty()));
+    assert!(control.take_updates().iter().all(|update| grants(update).is_empty()));
     assert_eq!(control.due(at(20)), [lease(1, 0).id], "its record is closed");
     let live: BTreeMap<u32, Live> = control.live().into_iter().collect();
     assert_eq!(live[&7].stopped, Some(Stopped::NoFunds));
@@ -331,17 +331,17 @@ fn a_plan_that_stops_a_campaign_takes_its_leases_and_grants_none() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     grant(&mut control, 0, 1, at(20));
-    control.take_updates(at(20));
+    control.take_updates();
     turned_away(&mut control, 1, 10, at(30));
     let (_, wanted) = control.wanted(at(30))[0];
     control.opened(1, wanted, Ok(lease(2, 400)), at(30));
     let mut paused = view(10_000_000);
     paused.plan.paused = true;
     control.learn(paused);
-    let updates = control.take_updates(at(40));
+    let updates = control.take_updates();
     assert!(updates.iter().all(|update| revoked(update) == [7] && update.aims.len() == 1));
     control.held(lease(2, 0).id, at(41));
-    assert!(grants(&control.take_updates(at(41))[1]).is_empty(), "it was opened by the plan before");
+    assert!(grants(&control.take_updates()[1]).is_empty(), "it was opened by the plan before");
     assert!(control.due(at(41)).contains(&lease(2, 0).id), "and goes back");
     control.learn(CampaignView { plan: Plan { version: 2, ..view(10_000_000).plan }, ..view(10_000_000) });
     turned_away(&mut control, 1, 10, at(300));
@@ -361,13 +361,13 @@ fn a_lease_that_nothing_is_bid_on_is_given_back() {
 #[test]
 fn an_update_that_did_not_arrive_comes_before_later_ones() {
     let mut control = control(10_000_000);
-    let lost = control.take_updates(NOW).remove(0);
+    let lost = control.take_updates().remove(0);
     assert_eq!(lost.aims.len(), 1);
     let mut second = view(5);
     second.number = 9;
     control.learn(second);
     control.put_back(0, lost);
-    let numbers: Vec<u32> = control.take_updates(NOW)[0].aims.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<u32> = control.take_updates()[0].aims.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, [7, 9]);
 }
 
@@ -388,32 +388,58 @@ fn a_lease_of_a_day_that_is_over_is_given_back_where_days_have_caps() {
     }
 }
 
-/// Over ten thousand campaigns a round looks at those that something has happened to, and at a tenth of the others; in
-/// ten rounds, at all.
+/// Over ten thousand campaigns a round looks at those that have changed or were not asked for of late, and at a share
+/// of the others; in so many rounds, at all.
 #[test]
-fn a_round_looks_at_what_has_happened_and_at_a_share_of_the_rest() {
+fn a_round_looks_at_what_has_changed_and_at_a_share_of_the_rest() {
+    const MANY: u32 = 10_000;
+    let numbered = |number| CampaignView { number, id: format!("c{number}").into(), ..view(10_000_000) };
+    let bid_on = |control: &mut Control, now| {
+        let used = (0..MANY).map(|campaign| Used { campaign, bids: 1, ..Used::default() }).collect();
+        control.absorb(0, Report { used, now, ..Report::default() }, now);
+    };
     let mut control = Control::new(SETTINGS);
-    for number in 0..1_000 {
-        control.learn(CampaignView { number, id: format!("c{number}").into(), ..view(10_000_000) });
-    }
+    (0..MANY).for_each(|number| control.learn(numbered(number)));
     control.pace(NOW);
-    assert_eq!(control.due.len(), 1_000, "all are new");
-    let used = vec![Used { campaign: 999, bids: 1, ..Used::default() }];
-    (0..2).for_each(|worker| {
-        control.absorb(worker, Report { used: used.clone(), now: NOW, ..Report::default() }, NOW);
-    });
-    let used = (0..1_000).map(|campaign| Used { campaign, bids: 1, ..Used::default() }).collect();
-    control.absorb(0, Report { used, now: NOW, ..Report::default() }, NOW);
+    assert_eq!(control.due.len(), MANY as usize, "all are new");
+    bid_on(&mut control, NOW);
     control.pace(at(20));
+    assert_eq!(control.due.len(), MANY as usize, "nobody has asked for them before");
+    let share = (MANY as usize).div_ceil(ROUNDS);
     let mut seen: BTreeSet<u32> = BTreeSet::new();
-    for round in 2..12 {
-        let used = vec![Used { campaign: 5, bids: 1, ..Used::default() }];
-        control.absorb(1, Report { used, now: at(20 * round), ..Report::default() }, at(20 * round));
+    for round in 2..2 + ROUNDS as u64 {
+        bid_on(&mut control, at(20 * round));
+        control.learn(numbered(5));
         control.pace(at(20 * round));
-        assert!((100..=101).contains(&control.due.len()) && control.due.contains(&5), "{}", control.due.len());
+        assert!((share..=share + 1).contains(&control.due.len()) && control.due.contains(&5), "{}", control.due.len());
         seen.extend(&control.due);
     }
-    assert_eq!(seen.len(), 1_000);
+    assert_eq!(seen.len(), MANY as usize);
+}
+
+/// Where nobody has looked for a campaign in this round, its money does not wait for the next look.
+#[test]
+fn money_that_runs_low_does_not_wait_for_its_turn() {
+    const MANY: u32 = 10_000;
+    let mut control = Control::new(SETTINGS);
+    (0..MANY).for_each(|number| {
+        control.learn(CampaignView { number, id: format!("c{number}").into(), ..view(10_000_000) });
+    });
+    let bids = |control: &mut Control, campaign, left, now| {
+        let (reserved, left) = (BudgetMicros(1_000), BudgetMicros(left));
+        let used = vec![Used { campaign, bids: 1, reserved, left, ..Used::default() }];
+        control.absorb(0, Report { used, now, ..Report::default() }, now);
+    };
+    (0..3).for_each(|round| control.pace(at(20 * round)));
+    (0..MANY).for_each(|campaign| bids(&mut control, campaign, 900_000, at(80)));
+    control.pace(at(80));
+    // What the round has looked at is leased for.
+    while !control.wanted(at(80)).is_empty() {}
+    bids(&mut control, 7, 0, at(100));
+    assert!(control.to_lease.is_empty(), "it has asked for a lease before");
+    control.campaigns.get_mut(&7).expect("it is there").not_granted(0);
+    bids(&mut control, 7, 0, at(120));
+    assert_eq!(control.wanted(at(120)).iter().map(|(_, wanted)| wanted.campaign).collect::<Vec<_>>(), [7]);
 }
 
 /// A lease for a minute wants more than the budget has: the one that there is is as long as another one would be.
@@ -469,7 +495,7 @@ fn another_lease_comes_before_the_time_of_the_last_one_is_over() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     let first = grant(&mut control, 0, 1, at(20));
-    let told = grants(&control.take_updates(at(20))[0])[0];
+    let told = grants(&control.take_updates()[0])[0];
     assert_eq!((told.lease, told.until), (first.id, at(20 + SETTINGS.lease_life_ms())));
     // Now and then there is a bid.
     let ask = |control: &mut Control, now: TimeMs| {
@@ -517,10 +543,10 @@ fn a_lease_of_another_day_takes_the_place_of_the_last_one_where_days_have_caps()
         };
         let mut last = Update::default();
         for (counter, day) in [(1, 20_000), (2, 20_000), (3, 20_001)] {
-            control.take_updates(NOW);
+            control.take_updates();
             control.opened(0, wanted(day), Ok(lease(counter, 500)), NOW);
             control.held(lease(counter, 500).id, NOW);
-            let update = control.take_updates(NOW).remove(0);
+            let update = control.take_updates().remove(0);
             assert_eq!(grants(&update).len(), 1);
             assert_eq!(revoked(&update) == [7], is_revoked && counter == 3, "{daily:?}, {counter}");
             last = update;
@@ -589,7 +615,7 @@ fn a_used_lease_is_given_back_where_no_other_one_comes() {
     let mut control = control(10_000_000);
     turned_away(&mut control, 0, 10, at(20));
     let opened = grant(&mut control, 0, 1, at(20));
-    control.take_updates(at(20));
+    control.take_updates();
     let used = vec![Used { campaign: 7, bids: 4, reserved: opened.amount, left: BudgetMicros(99), ..Used::default() }];
     control.absorb(0, Report { used, now: at(60), ..Report::default() }, at(60));
     assert!(revoked(&round(&mut control, at(60))[0]).is_empty(), "another one may come");
@@ -608,7 +634,7 @@ fn a_lease_whose_money_is_held_behind_its_time_is_given_back_and_another_one_ask
     let (_, wanted) = control.wanted(at(20))[0];
     control.opened(0, wanted, Ok(lease(1, wanted.amount.0)), at(20));
     control.held(lease(1, 0).id, at(10_000));
-    assert!(grants(&control.take_updates(at(10_000))[0]).is_empty());
+    assert!(grants(&control.take_updates()[0]).is_empty());
     assert_eq!(control.due(at(10_000)), [lease(1, 0).id]);
     turned_away(&mut control, 0, 10, at(10_020));
     assert_eq!(control.wanted(at(10_020)).len(), 1);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tidegate_machines::TimeMs;
 
-use super::ControlSettings;
+use super::{ControlSettings, SPENDING_MS};
 use super::curve::{DayCurve, Planned};
 use super::leases::{Known, Outstanding};
 use super::pace::{DayProfile, Rates};
@@ -104,6 +104,11 @@ impl ByStopped {
         self.0[why.place()] += 1;
     }
 
+    /// One less.
+    fn uncount(&mut self, why: Stopped) {
+        self.0[why.place()] -= 1;
+    }
+
     /// Of each reason, by its name.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Stopped::ALL.iter().zip(self.0).map(|(why, count)| (why.name(), count))
@@ -168,6 +173,10 @@ pub(super) struct Tracked {
     refusals: u32,
     /// What the account had when it was asked last, if that was too little.
     available: Option<BudgetMicros>,
+    /// When it was asked last what it has spent.
+    spending_asked: TimeMs,
+    /// As what it is counted among those for which no money is leased.
+    counted: Option<Stopped>,
 }
 
 /// A campaign on one worker.
@@ -203,6 +212,33 @@ impl OnWorker {
         self.gap_ms > settings.lease_ms * IDLE_LEASES
     }
 
+    /// What is bid in the time of a lease.
+    fn per_lease(&self, settings: ControlSettings) -> f64 {
+        self.wishes_per_s * settings.lease_ms as f64 / 1_000.0
+    }
+
+    /// Whether there is nothing to bid with, where a bid costs so much at most.
+    fn is_used(&self, price: u64) -> bool {
+        self.lease.is_none() || self.left.0 < price
+    }
+
+    /// Whether there is less than for the third of a lease. A record and a hold take less time.
+    fn runs_low(&self, settings: ControlSettings) -> bool {
+        (self.left.0 as f64) < self.per_lease(settings) / 3.0
+    }
+
+    /// Whether its lease is older than one is to be.
+    fn is_old(&self, settings: ControlSettings, now: TimeMs) -> bool {
+        let age_ms = now.0.saturating_sub(self.granted.0);
+        age_ms > settings.lease_ms && self.left.0 < self.amount.0 / 2 || age_ms > self.life_ms / 2
+    }
+
+    /// Whether requests come that it could bid on.
+    fn is_wished(&self, settings: ControlSettings, now: TimeMs) -> bool {
+        let patience_ms = if self.is_slow(settings) { self.patience_ms(settings) } else { settings.lease_ms };
+        self.wished.is_some_and(|at| now.0.saturating_sub(at.0) < patience_ms)
+    }
+
     /// For how long a lease waits for the next request.
     fn patience_ms(&self, settings: ControlSettings) -> u64 {
         (self.gap_ms * IDLE_GAPS).clamp(settings.lease_ms * IDLE_LEASES, LEASE_LIFE_MS_MAX)
@@ -232,6 +268,8 @@ impl Tracked {
             refused: None,
             refusals: 0,
             available: None,
+            spending_asked: TimeMs(0),
+            counted: None,
         }
     }
 
@@ -256,6 +294,30 @@ impl Tracked {
             self.rates.learn_spending(&self.view.spending, &spending);
         }
         self.view.spending = spending;
+    }
+
+    /// On which day it is to be asked now what it has spent, if it was not asked lately.
+    pub fn asks_spending(&mut self, now: TimeMs) -> Option<i32> {
+        if now.0.saturating_sub(self.spending_asked.0) < SPENDING_MS {
+            return None;
+        }
+        self.spending_asked = now;
+        Some(self.day(now).number)
+    }
+
+    /// Counts it among those for which no money is leased, if it is one.
+    pub fn count_stopped(&mut self, all: &mut ByStopped) {
+        let stopped = self.stopped();
+        if stopped != self.counted {
+            self.uncount_stopped(all);
+            stopped.into_iter().for_each(|why| all.count(why));
+            self.counted = stopped;
+        }
+    }
+
+    /// Counts it no more.
+    pub fn uncount_stopped(&mut self, all: &mut ByStopped) {
+        self.counted.take().into_iter().for_each(|why| all.uncount(why));
     }
 
     /// Something was paid of which no win is known.
@@ -328,6 +390,13 @@ impl Tracked {
         }
     }
 
+    /// Whether a worker may want another lease now.
+    pub fn may_want(&self, worker: u16, settings: ControlSettings, now: TimeMs) -> bool {
+        let (on_worker, price) = (&self.workers[usize::from(worker)], self.view.plan.price_micros.0.into());
+        let is_short = on_worker.is_used(price) || on_worker.runs_low(settings) || on_worker.is_old(settings, now);
+        !on_worker.is_asked && is_short && on_worker.is_wished(settings, now)
+    }
+
     /// What is to be leased for which worker, where the ledger may hold so much of closed leases: in all, and of those
     /// that were opened at a time or later.
     pub fn wanted(
@@ -352,31 +421,18 @@ impl Tracked {
         let share = (left / u64::from(settings.workers) / 2).max(price);
         let mut wanted = Vec::new();
         for (worker, on_worker) in self.workers.iter_mut().enumerate() {
-            let per_lease = on_worker.wishes_per_s * settings.lease_ms as f64 / 1_000.0;
-            let age = now.0.saturating_sub(on_worker.granted.0);
-            let is_slow = on_worker.is_slow(settings);
-            let patience_ms = if is_slow { on_worker.patience_ms(settings) } else { settings.lease_ms };
-            let is_wished = on_worker.wished.is_some_and(|at| now.0.saturating_sub(at.0) < patience_ms);
-            let amount = (per_lease as u64).max(price * BIDS_MIN).min(share);
-            let left = on_worker.left.0;
-            let is_short = match on_worker.lease {
-                None => true,
-                Some(_) if left < price => true,
-                // Enough for the third of a lease: a record and a hold take less. Where what is left of the budget does
-                // not give much more than there is, another lease would be as short.
-                Some(_) => {
-                    (left as f64) < per_lease / 3.0 && amount / 2 >= left
-                        || age > settings.lease_ms && left < on_worker.amount.0 / 2
-                        || age > on_worker.life_ms / 2
-                }
-            };
-            if on_worker.is_asked || !is_wished || !is_short {
+            let amount = (on_worker.per_lease(settings) as u64).max(price * BIDS_MIN).min(share);
+            // Where what is left of the budget does not give much more than there is, another lease would be as short.
+            let is_short = on_worker.is_used(price)
+                || on_worker.runs_low(settings) && amount / 2 >= on_worker.left.0
+                || on_worker.is_old(settings, now);
+            if on_worker.is_asked || !on_worker.is_wished(settings, now) || !is_short {
                 continue;
             }
             on_worker.is_asked = true;
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             // Another one for each request in a minute would be many records for few bids.
-            let life = Life::of(now, if is_slow { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
+            let life = Life::of(now, if on_worker.is_slow(settings) { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
             let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, changed, life };
             wanted.push((worker as u16, wish));
         }

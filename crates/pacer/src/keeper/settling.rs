@@ -1,11 +1,14 @@
 //! Closes leases that are over, and has the ledger settle them: what was spent is paid, and the rest is free.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use tidegate_machines::ShardIndex;
 use tidegate_planted::{Bug, is_planted};
 
 use super::told::About;
-use super::{Bidders, Keeper, LEASES_AT_ONCE, Settled, Shards, Treasury};
+use super::pieces::in_pieces;
+use super::{Bidders, Keeper, LEASES_OF_PAGE, Settled, Shards, Treasury};
 use crate::control::{Money, Outstanding, Settlement};
 use crate::machine::{Command, LeaseId, LeaseView, Outcome, PaidLease};
 use crate::units::BudgetMicros;
@@ -28,6 +31,17 @@ pub struct Unsettled {
 }
 
 impl Unsettled {
+    /// This is what the ledger says of a lease of which so much was spent.
+    fn count(&mut self, spent: BudgetMicros, settled: &Settled) {
+        let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise { .. });
+        if spent > BudgetMicros::ZERO && !is_settled {
+            (self.unpaid, self.spent) = (self.unpaid + 1, self.spent + spent);
+        }
+        self.refused += u64::from(matches!(settled, Settled::Refused(_)));
+        self.owed += u64::from(matches!(settled, Settled::NotHeld(_) | Settled::NotFound(_)));
+        self.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
+    }
+
     /// What is known behind `before`: what has not answered is as it was, or worse.
     fn behind(self, before: Unsettled) -> Unsettled {
         if self.unknown == 0 {
@@ -52,7 +66,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             if !self.control.borrow().has_retired() {
                 break;
             }
-            match self.shards.ask(shard, Command::Known { limit: LEASES_AT_ONCE }).await {
+            match self.shards.ask(shard, Command::Known { limit: LEASES_OF_PAGE }).await {
                 Ok(Outcome::Known(known)) => {
                     all.extend(known.into_iter().filter(|lease| self.control.borrow().is_retired(*lease)));
                 }
@@ -66,9 +80,9 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     /// Closes and settles leases that are over.
     pub(super) async fn settle(&self) -> Result<(), String> {
-        let mut unsettled = Unsettled::default();
-        let settled = self.settle_over(&mut unsettled).await;
-        unsettled.held = self.control.borrow().unsettled();
+        let unsettled = RefCell::default();
+        let settled = self.settle_over(&unsettled).await;
+        let unsettled = Unsettled { held: self.control.borrow().unsettled(), ..unsettled.into_inner() };
         let before = self.unsettled.get();
         let unsettled = unsettled.behind(before);
         self.unsettled.set(unsettled);
@@ -79,36 +93,44 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     /// Closes and settles leases that are over, and counts those that the ledger did not settle.
-    async fn settle_over(&self, unsettled: &mut Unsettled) -> Result<(), String> {
+    async fn settle_over(&self, unsettled: &RefCell<Unsettled>) -> Result<(), String> {
         let now = self.now.get();
         let mut over: BTreeSet<LeaseId> = self.known().await.into_iter().collect();
         over.extend(self.control.borrow().due(now));
         over.extend(self.control.borrow().closing());
-        let (over, mut failed) = (Vec::from_iter(over), Ok(()));
+        let (over, failed) = (Vec::from_iter(over), RefCell::new(Ok(())));
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
-            for leases in leases.chunks(LEASES_AT_ONCE) {
-                self.control.borrow_mut().close(leases);
-                let closed = match self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await {
-                    Ok(Outcome::Closed(closed)) => closed,
-                    Ok(other) => unreachable!("leases were to be closed: {other:?}"),
-                    Err(why) => {
-                        unsettled.unknown += leases.len() as u64;
-                        failed = Err(why);
-                        continue;
-                    }
-                };
-                let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
-                let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
-                self.control.borrow_mut().closed(&closed);
-                // A shard has forgotten them, and its answer was lost.
-                self.control.borrow_mut().settled(&forgotten);
-                self.pay(&closed, unsettled).await;
-            }
+            in_pieces(&leases, async |leases| {
+                if let Err(why) = self.close(shard, leases, unsettled).await {
+                    *failed.borrow_mut() = Err(why);
+                }
+            })
+            .await;
         }
-        failed
+        failed.into_inner()
     }
 
-    async fn pay(&self, closed: &[LeaseView], unsettled: &mut Unsettled) {
+    /// Closes leases, and pays what was spent of them.
+    async fn close(&self, shard: ShardIndex, leases: &[LeaseId], unsettled: &RefCell<Unsettled>) -> Result<(), String> {
+        self.control.borrow_mut().close(leases);
+        let closed = match self.shards.ask(shard, Command::Close { leases: leases.to_vec() }).await {
+            Ok(Outcome::Closed(closed)) => closed,
+            Ok(other) => unreachable!("leases were to be closed: {other:?}"),
+            Err(why) => {
+                unsettled.borrow_mut().unknown += leases.len() as u64;
+                return Err(why);
+            }
+        };
+        let known: BTreeSet<LeaseId> = closed.iter().map(|lease| lease.id).collect();
+        let forgotten: Vec<LeaseId> = leases.iter().filter(|lease| !known.contains(lease)).copied().collect();
+        self.control.borrow_mut().closed(&closed);
+        // A shard has forgotten them, and its answer was lost.
+        self.control.borrow_mut().settled(&forgotten);
+        self.pay(&closed, unsettled).await;
+        Ok(())
+    }
+
+    async fn pay(&self, closed: &[LeaseView], unsettled: &RefCell<Unsettled>) {
         let is_free =
             |lease: &&LeaseView| lease.spent == BudgetMicros::ZERO && self.control.borrow().was_refused(lease.id);
         let (free, held): (Vec<&LeaseView>, Vec<&LeaseView>) = closed.iter().partition(is_free);
@@ -117,13 +139,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             held.into_iter().filter_map(|lease| self.control.borrow().settlement(lease)).collect();
         let settled = self.treasury.settle(settlements.clone()).await;
         for (settlement @ Settlement { money, spent }, settled) in settlements.iter().zip(settled) {
-            let is_settled = matches!(settled, Settled::Done | Settled::Nothing | Settled::Otherwise { .. });
-            if *spent > BudgetMicros::ZERO && !is_settled {
-                (unsettled.unpaid, unsettled.spent) = (unsettled.unpaid + 1, unsettled.spent + *spent);
-            }
-            unsettled.refused += u64::from(matches!(settled, Settled::Refused(_)));
-            unsettled.owed += u64::from(matches!(settled, Settled::NotHeld(_) | Settled::NotFound(_)));
-            unsettled.unknown += u64::from(matches!(settled, Settled::Unknown(_)));
+            unsettled.borrow_mut().count(*spent, &settled);
             match settled {
                 Settled::Done | Settled::Nothing => done.push(money.lease),
                 Settled::Otherwise { paid } => match self.correct(settlement, paid).await {

@@ -6,11 +6,12 @@ use tidegate_machines::TimeMs;
 
 use super::campaign::{Campaign, LastChange};
 use super::command::{LeaseWanted, LossOutcome, NoLease, WinOutcome};
-use super::event::{Opened, RetiredLease, What};
+use super::event::{MergedDays, Opened, RetiredLease, What};
 use super::forgotten::Last;
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
 use super::notices::Noticed;
 use super::{Campaigns, is_id};
+use crate::plan::Plan;
 use crate::units::BudgetMicros;
 
 impl Campaigns {
@@ -75,7 +76,7 @@ impl Campaigns {
 
     /// Somebody has changed the campaign in this record.
     fn touch(&mut self, number: u32, by: &str, at: TimeMs) {
-        let campaign = self.campaigns.get_mut(&number).expect("it was found before");
+        let mut campaign = self.campaigns.get_mut(number).expect("it was found before");
         self.changes.remove(&campaign.changed);
         let before = std::mem::replace(&mut campaign.last_change, LastChange::of(by, at));
         campaign.changed = self.sequence;
@@ -84,32 +85,34 @@ impl Campaigns {
         self.owners.add(by);
     }
 
+    /// A campaign has another plan. Days of its old zone in which some of today is may be one day then.
+    fn replace_plan(&mut self, number: u32, plan: &Plan, merged: Option<MergedDays>) {
+        let mut campaign = self.campaigns.get_mut(number).expect("it follows");
+        campaign.plan = plan.clone();
+        let Some(merged) = merged else { return };
+        let of_it = self.leases.values_mut().filter(|lease| lease.campaign == number);
+        for lease in of_it.take(campaign.leases as usize) {
+            if campaign.days.is_forgotten(lease.day) {
+                lease.day = campaign.days.adopt(lease.exposed());
+            }
+            if merged.has(lease.day) {
+                lease.day = merged.day;
+            }
+        }
+        campaign.days.merge(merged);
+    }
+
     pub(super) fn fold(&mut self, what: &What, at: TimeMs) {
         match what {
             What::Put { number, id, plan, by, merged } => {
                 let is_new = !self.campaigns.contains_key(number);
-                match self.campaigns.get_mut(number) {
-                    Some(campaign) => {
-                        campaign.plan = (**plan).clone();
-                        if let Some(merged) = merged {
-                            let of_it = self.leases.values_mut().filter(|lease| lease.campaign == *number);
-                            for lease in of_it.take(campaign.leases as usize) {
-                                if campaign.days.is_forgotten(lease.day) {
-                                    lease.day = campaign.days.adopt(lease.exposed());
-                                }
-                                if merged.has(lease.day) {
-                                    lease.day = merged.day;
-                                }
-                            }
-                            campaign.days.merge(*merged);
-                        }
-                    }
-                    None => {
-                        self.forgotten.remove(id);
-                        let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
-                        self.owners.add(&campaign.last_change.by);
-                        self.campaigns.insert(*number, campaign);
-                    }
+                if is_new {
+                    self.forgotten.remove(id);
+                    let campaign = Campaign::new(id.clone(), (**plan).clone(), 0);
+                    self.owners.add(&campaign.last_change.by);
+                    self.campaigns.insert(*number, campaign);
+                } else {
+                    self.replace_plan(*number, plan, *merged);
                 }
                 self.ids.insert(id.clone(), *number);
                 self.numbered += u32::from(is_new);
@@ -117,11 +120,11 @@ impl Campaigns {
             }
             What::Ended { number, by } => {
                 self.touch(*number, by, at);
-                self.campaigns.get_mut(number).expect("it follows").is_ended = true;
+                self.campaigns.get_mut(*number).expect("it follows").is_ended = true;
             }
             What::Forgotten { campaigns, is_noted } => {
                 for number in campaigns {
-                    let campaign = self.campaigns.remove(number).expect("it follows");
+                    let campaign = self.campaigns.remove(*number).expect("it follows");
                     self.ids.remove(&campaign.id);
                     self.changes.remove(&campaign.changed);
                     self.owners.remove(&campaign.last_change.by);
@@ -132,7 +135,7 @@ impl Campaigns {
             }
             What::Opened { leases, .. } => {
                 for Opened { campaign, amount, day, life } in leases {
-                    let day = self.campaigns.get_mut(campaign).expect("it follows").lease(*amount, *day);
+                    let day = self.campaigns.get_mut(*campaign).expect("it follows").lease(*amount, *day);
                     let (campaign, amount) = (*campaign, *amount);
                     let (spent, returned) = (BudgetMicros::ZERO, BudgetMicros::ZERO);
                     let (life, stage) = (life.unwrap_or(Life::unsaid(at)), LeaseStage::Open);
@@ -150,7 +153,7 @@ impl Campaigns {
                     lease.returned += *left;
                     assert!(lease.spent + lease.returned <= lease.amount, "no more is left of a lease than it has");
                     lease.stage = LeaseStage::Retired;
-                    let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
+                    let mut campaign = self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign");
                     campaign.unexpose(*left, lease.day);
                     if lease.is_known() {
                         self.known.insert(*id);
@@ -160,7 +163,7 @@ impl Campaigns {
             What::Closed { leases } => {
                 for id in leases {
                     let lease = self.leases.get_mut(id).expect("it follows");
-                    let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
+                    let mut campaign = self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign");
                     campaign.free(lease.exposed(), lease.day);
                     campaign.unreleased -= lease.returned;
                     lease.stage = LeaseStage::Closed;
@@ -170,7 +173,7 @@ impl Campaigns {
             What::Settled { leases } => {
                 for id in leases {
                     let lease = self.leases.remove(id).expect("it follows");
-                    self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign").leases -= 1;
+                    self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign").leases -= 1;
                 }
             }
             What::Regained(regained) => self.fold_regained(regained),

@@ -127,7 +127,7 @@ impl Campaigns {
             lease.spent += won.price.into();
             lease.returned += won.returned.into();
             assert!(lease.spent + lease.returned <= lease.amount, "a lease has money for all of its bids");
-            let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
+            let mut campaign = self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign");
             campaign.spend(won.price.into(), lease.day);
             campaign.free(won.price.into(), lease.day);
             campaign.unexpose(won.returned.into(), lease.day);
@@ -146,7 +146,7 @@ impl Campaigns {
             }
             lease.returned += (*price).into();
             assert!(lease.spent + lease.returned <= lease.amount, "a lease has money for all of its bids");
-            let campaign = self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign");
+            let mut campaign = self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign");
             campaign.unexpose((*price).into(), lease.day);
             campaign.losses += Losses(1);
             if lease.is_known() {

@@ -64,7 +64,7 @@ impl Campaigns {
     }
 
     pub(super) fn fold_regained(&mut self, Regained { campaign: number, mark, days }: &Regained) {
-        let Some(campaign) = self.campaigns.get_mut(number) else {
+        let Some(mut campaign) = self.campaigns.get_mut(*number) else {
             self.numbered = self.index_of(*number).expect("it follows").saturating_add(1);
             return;
         };
@@ -93,7 +93,7 @@ impl Campaigns {
             lease.spent = *paid;
             // What was thought to have returned was paid.
             lease.returned = lease.returned.min(lease.amount - *paid);
-            self.campaigns.get_mut(&lease.campaign).expect("a lease is of a campaign").spend(more, lease.day);
+            self.campaigns.get_mut(lease.campaign).expect("a lease is of a campaign").spend(more, lease.day);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::forgotten::{Forgotten, Last};
 use super::lease::{Bids, Lease, LeaseId, LeaseStage, Life};
 use super::openings::{Openings, Part};
 use super::owners::Owners;
-use crate::table::Table;
+use super::summed::Summed;
 use crate::units::{BudgetMicros, Impressions, Losses};
 
 /// The first byte: which layout it is.
@@ -95,9 +95,9 @@ impl Campaigns {
         }
         let newest = leases.iter().map(|(_, lease): &(LeaseId, Lease)| lease.life.opened).max();
         let openings = openings.unwrap_or_else(|opened| Openings::of_one(opened, time.max(newest.unwrap_or_default())));
-        let mut campaigns: Table<u32, Campaign> = campaigns.into_iter().collect();
+        let mut campaigns: Summed = campaigns.into_iter().collect();
         for (_, lease) in &leases {
-            let campaign = campaigns.get_mut(&lease.campaign).ok_or(Malformed)?;
+            let mut campaign = campaigns.get_mut(lease.campaign).ok_or(Malformed)?;
             let sum = campaign.unreleased.0.checked_add(lease.unreleased().0).ok_or(Malformed)?;
             campaign.unreleased = BudgetMicros(sum);
             if layout <= WITHOUT_LIVES {

@@ -59,5 +59,6 @@ impl Campaigns {
             && self.forgotten.iter().all(|(id, _)| !self.ids.contains_key(id))
             && self.owners == Owners::of(&self.campaigns)
             && self.changes.len() == self.campaigns.len()
+            && self.campaigns.is_added_up()
     }
 }

@@ -60,7 +60,7 @@ fn day(bytes_max: u64) -> Vec<Vec<u8>> {
             control.learn_spending(number, *of);
         }
         control.pace(now);
-        for update in control.take_updates(now) {
+        for update in control.take_updates() {
             bidder.update(&update);
         }
         control.absorb(0, bidder.report(), now);

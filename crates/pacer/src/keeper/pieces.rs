@@ -1,0 +1,42 @@
+//! Many leases at once, as a shard and the ledger take them: in pieces, a few of which are under way.
+//!
+//! Why not all at once: the shards and the ledger are stepped by the threads that answer bids. What ten thousand
+//! campaigns want in one round took such a thread eight milliseconds, and all bids that came meanwhile waited for it.
+//! Why not one after the other: each piece waits for a sync of the disk.
+
+use futures_util::{StreamExt, stream};
+
+/// Leases of a piece.
+const LEASES: usize = 128;
+/// Pieces that are under way: together less than half a millisecond of a shard, or of the ledger.
+const UNDER_WAY: usize = 4;
+
+/// Calls `each` for the pieces of `leases`, and waits until all of them are done.
+pub(super) async fn in_pieces<L>(leases: &[L], each: impl AsyncFn(&[L])) {
+    stream::iter(leases.chunks(LEASES)).for_each_concurrent(UNDER_WAY, |piece| each(piece)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_lease_is_in_one_piece_and_few_pieces_are_under_way() {
+        let leases: Vec<usize> = (0..10 * LEASES + 1).collect();
+        let (under_way, most, seen) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
+        in_pieces(&leases, async |piece| {
+            under_way.set(under_way.get() + 1);
+            most.set(most.get().max(under_way.get()));
+            tokio::task::yield_now().await;
+            seen.borrow_mut().extend_from_slice(piece);
+            under_way.set(under_way.get() - 1);
+        })
+        .await;
+        assert_eq!((under_way.get(), most.get()), (0, UNDER_WAY));
+        let mut seen = seen.into_inner();
+        seen.sort_unstable();
+        assert_eq!(seen, leases);
+    }
+}
