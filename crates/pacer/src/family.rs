@@ -9,7 +9,8 @@ use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
 use tidegate_shard::{Commands, CompactionRule, Decided, Durable, RecordClass, ShardFamily, Single, Unavailable};
 
 use crate::limits::{
-    COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_LEASE, WORK_OF_PAGE,
+    COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES, WORK_IN_STEP_MAX, WORK_OF_CHANGE, WORK_OF_LEASE,
+    WORK_OF_PAGE,
 };
 use crate::machine::{
     Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, PaidOnDay, Refusal, Regained,

@@ -63,6 +63,7 @@ const ALLOWED: Allowed = Allowed { campaigns_max: 100, campaigns_of_owner_max: 1
 const BEGIN: u64 = 1_795_000_000_000;
 const STEPS: u64 = 600;
 const PAYMENTS_OF_PAGE: usize = 3;
+const ACCOUNTS: usize = 20;
 
 /// Chance from a seed.
 struct Chance(Cell<u64>);
@@ -948,6 +949,58 @@ fn a_round_comes_to_an_end_while_plans_change_all_the_time() {
     let keeper = Keeper::new(Control::new(SETTINGS), (shards, reach.clone(), reach), WORKERS, LiveTable::default());
     run(keeper.recover()).expect("every answer comes");
     run(keeper.round());
+}
+
+/// A ledger that answers what it has paid out of an account when it was asked for several.
+struct Slow {
+    reach: Reach,
+    asked: Cell<usize>,
+}
+
+impl Treasury for Slow {
+    fn hold(&self, money: Vec<Money>) -> impl Future<Output = Vec<Held>> {
+        self.reach.hold(money)
+    }
+
+    fn held_of(&self, account: &str) -> impl Future<Output = Result<Vec<Money>, String>> {
+        self.reach.held_of(account)
+    }
+
+    async fn paid_of(&self, account: &str, before: Option<Box<str>>) -> Result<PaidPage, String> {
+        self.asked.set(self.asked.get() + 1);
+        poll_fn(|context| {
+            context.waker().wake_by_ref();
+            if self.asked.get() < ACCOUNTS { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+        self.reach.paid_of(account, before).await
+    }
+
+    fn settle(&self, settlements: Vec<Settlement>) -> impl Future<Output = Vec<Settled>> {
+        self.reach.settle(settlements)
+    }
+
+    fn look(&self) -> impl Future<Output = LedgerSeen> {
+        self.reach.look()
+    }
+}
+
+/// Where each campaign has an account of its own, one after the other would take minutes, in which none of them bids.
+#[test]
+fn what_was_paid_is_looked_for_in_many_accounts_at_once() {
+    let node = Node::new(0, 7, Rc::new(Chance(Cell::new(7))), Rc::default());
+    node.world.lost.set(0);
+    let reach = Reach(node.world.clone());
+    for campaign in 0..ACCOUNTS {
+        let plan = Box::new(plan(campaign, 1, 1_000, None));
+        node.world.decide(shard_of(campaign as u32), &Command::Put { id: id(campaign), plan, by: "ann".into() });
+    }
+    let slow = Slow { reach: reach.clone(), asked: Cell::new(0) };
+    let keeper = Keeper::new(Control::new(SETTINGS), (reach.clone(), reach, slow), WORKERS, LiveTable::default());
+    run(keeper.recover()).expect("every answer comes");
+    let mut counting = pin!(keeper.count_paid());
+    let mut poll = || counting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!((0..100).any(|_| poll().is_ready()), "it waits for one after the other");
 }
 
 #[test]

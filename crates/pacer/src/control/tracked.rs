@@ -5,10 +5,10 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tidegate_machines::TimeMs;
 
-use super::{ControlSettings, SPENDING_MS};
 use super::curve::{DayCurve, Planned};
 use super::leases::{Known, Outstanding};
 use super::pace::{DayProfile, Rates};
+use super::{ControlSettings, SPENDING_MS};
 use crate::bidder::{NoBid, Used};
 use crate::limits::LEASE_LIFE_MS_MAX;
 use crate::machine::{CampaignView, LeaseId, LeaseWanted, Life, NoLease, Spending};
@@ -30,6 +30,11 @@ const REFUSED_MS: u64 = 250;
 const REFUSED_DOUBLINGS_MAX: u32 = 3;
 /// Longer without a request for it on a worker is a pause of the campaign there.
 const PAUSE_MS: u64 = 250;
+/// Another lease is asked for when what is left is less than so much of what is bid in the time of a lease. A record and
+/// a hold take less time.
+const LEFT_OF_BIDS: f64 = 1.0 / 3.0;
+/// So much of it a lease has: then there is one in each such time.
+const LEASE_OF_BIDS: f64 = 1.0 + LEFT_OF_BIDS;
 /// A lease has money for so many bids at least.
 const BIDS_MIN: u64 = 4;
 
@@ -222,9 +227,9 @@ impl OnWorker {
         self.lease.is_none() || self.left.0 < price
     }
 
-    /// Whether there is less than for the third of a lease. A record and a hold take less time.
+    /// Whether it is time for another lease.
     fn runs_low(&self, settings: ControlSettings) -> bool {
-        (self.left.0 as f64) < self.per_lease(settings) / 3.0
+        (self.left.0 as f64) < self.per_lease(settings) * LEFT_OF_BIDS
     }
 
     /// Whether its lease is older than one is to be.
@@ -421,7 +426,8 @@ impl Tracked {
         let share = (left / u64::from(settings.workers) / 2).max(price);
         let mut wanted = Vec::new();
         for (worker, on_worker) in self.workers.iter_mut().enumerate() {
-            let amount = (on_worker.per_lease(settings) as u64).max(price * BIDS_MIN).min(share);
+            let amount = (on_worker.per_lease(settings) * LEASE_OF_BIDS) as u64;
+            let amount = amount.max(price * BIDS_MIN).min(share);
             // Where what is left of the budget does not give much more than there is, another lease would be as short.
             let is_short = on_worker.is_used(price)
                 || on_worker.runs_low(settings) && amount / 2 >= on_worker.left.0
@@ -432,7 +438,8 @@ impl Tracked {
             on_worker.is_asked = true;
             let (amount, least) = (BudgetMicros(amount), BudgetMicros(price.min(amount)));
             // Another one for each request in a minute would be many records for few bids.
-            let life = Life::of(now, if on_worker.is_slow(settings) { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
+            let life =
+                Life::of(now, if on_worker.is_slow(settings) { LEASE_LIFE_MS_MAX } else { settings.lease_life_ms() });
             let wish = LeaseWanted { campaign, amount, least, unsettled, unsettled_today, day, changed, life };
             wanted.push((worker as u16, wish));
         }

@@ -1,6 +1,9 @@
 //! Counts what the ledger has paid for leases that the log of campaigns does not know, before money is leased: see
 //! [`Search`].
 
+use std::cell::Cell;
+
+use futures_util::{StreamExt, stream};
 use tidegate_planted::{Bug, is_planted};
 
 use super::{Bidders, Keeper, PAGE, Shards, Treasury};
@@ -8,6 +11,8 @@ use crate::control::Search;
 use crate::machine::{Command, Mark, Outcome, Regained};
 use crate::units::BudgetMicros;
 
+/// Accounts that are looked at at once: of each, the ledger reads some rows of a history.
+const ACCOUNTS_AT_ONCE: usize = 32;
 /// Why something was paid that is not known.
 const WHY: &str = "the log of campaigns has lost its end, or is of an older backup than the ledger";
 
@@ -16,19 +21,19 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     /// leases that are not known here, and counts that. Returns whether all was done; what was not is asked again in
     /// the next call. It may go on beside all else.
     pub async fn count_paid(&self) -> bool {
-        let mut is_unread = false;
-        while let Some((account, search)) = self.next_uncounted() {
-            match self.count_paid_of(&account, search).await {
-                Ok(true) => self.control.borrow_mut().counted(&account),
-                Ok(false) => {}
-                Err(why) => {
-                    is_unread = true;
-                    let what = format!("it is not known what was paid out of {account}, so no money of it is leased");
-                    self.tell(&what, &why);
-                }
+        let is_unread = Cell::new(false);
+        let uncounted = stream::iter(std::iter::from_fn(|| self.next_uncounted()));
+        let count = async |(account, search): (Box<str>, Search)| match self.count_paid_of(&account, search).await {
+            Ok(true) => self.control.borrow_mut().counted(&account),
+            Ok(false) => {}
+            Err(why) => {
+                is_unread.set(true);
+                let what = format!("it is not known what was paid out of {account}, so no money of it is leased");
+                self.tell(&what, &why);
             }
-        }
-        self.is_unread.set(is_unread);
+        };
+        uncounted.for_each_concurrent(ACCOUNTS_AT_ONCE, count).await;
+        self.is_unread.set(is_unread.get());
         self.control.borrow().uncounted() == 0
     }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use tidegate_machines::ShardIndex;
 use tidegate_planted::{Bug, is_planted};
 
-use super::told::About;
 use super::pieces::in_pieces;
+use super::told::About;
 use super::{Bidders, Keeper, LEASES_OF_PAGE, Settled, Shards, Treasury};
 use crate::control::{Money, Outstanding, Settlement};
 use crate::machine::{Command, LeaseId, LeaseView, Outcome, PaidLease};
