@@ -99,6 +99,8 @@ pub struct PeerOutcomes {
 /// Why a peer does not take a notice.
 #[derive(Deserialize)]
 pub struct PeerProblem {
+    /// The stable name. What is between this server and its peer may refuse something, too, and has other ones.
+    pub code: Box<str>,
     /// In words.
     #[serde(default)]
     pub detail: String,

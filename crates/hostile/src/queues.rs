@@ -108,8 +108,8 @@ pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
         panic!("messages are taken")
     };
     let key = |nth: usize| receipts[nth].key;
-    driven.ask(Command::Cancel { key: key(9) }, NOW);
-    driven.ask(Command::Reschedule { key: key(11), visible_at: When::After(5_000) }, NOW);
+    driven.ask(Command::Cancel { key: key(9), ids: &[] }, NOW);
+    driven.ask(Command::Reschedule { key: key(11), visible_at: When::After(5_000), ids: &[] }, NOW);
     let leases = driven.receive("jobs", 8);
     let lease = |nth: usize| [*leases.iter().find(|lease| lease.key == key(nth)).expect("it was handed out")];
     let queue = "jobs";

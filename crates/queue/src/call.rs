@@ -66,10 +66,14 @@ pub enum Call {
     },
     Cancel {
         key: MessageKey,
+        /// By one of which it was found.
+        ids: Vec<Box<str>>,
     },
     Reschedule {
         key: MessageKey,
         visible_at: When,
+        /// As above.
+        ids: Vec<Box<str>>,
     },
     /// All of `from` if `max` is absent.
     Redrive {
@@ -277,8 +281,10 @@ impl Call {
             Call::Extend { queue, leases, lease_ms } => Command::Extend { queue, leases, lease_ms: *lease_ms },
             Call::Reject { queue, leases, then, reason } => Command::Reject { queue, leases, then: *then, reason },
             Call::Purge { queue } => Command::Purge { queue, up_to },
-            Call::Cancel { key } => Command::Cancel { key: *key },
-            Call::Reschedule { key, visible_at } => Command::Reschedule { key: *key, visible_at: *visible_at },
+            Call::Cancel { key, ids } => Command::Cancel { key: *key, ids },
+            Call::Reschedule { key, visible_at, ids } => {
+                Command::Reschedule { key: *key, visible_at: *visible_at, ids }
+            }
             Call::Redrive { from, to, .. } => Command::Redrive { from, to, max: left.min(1 << 20) as usize },
             Call::RemoveStanding { queue, name } => Command::RemoveStanding { queue, name },
             // When it fires first is not known here.
@@ -347,6 +353,9 @@ impl Call {
             Call::Route { messages, .. } => {
                 let bodies = messages.iter().map(|(_, message)| size_of::<Message>() + message.bytes());
                 size_of_val(&**messages) + bodies.sum::<usize>()
+            }
+            Call::Cancel { ids, .. } | Call::Reschedule { ids, .. } | Call::Read(Read::ById { ids, .. }) => {
+                size_of_val(&**ids) + ids.iter().map(|id| id.len()).sum::<usize>()
             }
             Call::SetStanding { settings, .. } => size_of::<StandingSettings>() + settings.message.bytes(),
             _ => 0,

@@ -74,7 +74,7 @@ fn shard_of_call(call: &Call, shards: u16) -> Option<ShardIndex> {
     }
     match call {
         // One of a key that no shard has is answered by whichever is asked.
-        Call::Cancel { key } | Call::Reschedule { key, .. } | Call::Read(Read::Message(key)) => {
+        Call::Cancel { key, .. } | Call::Reschedule { key, .. } | Call::Read(Read::Message(key)) => {
             Some(ShardIndex(key.shard().0 % shards))
         }
         _ => None,

@@ -6,8 +6,8 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use tidegate_wire::pacer::NoticeOutcome;
 
-use super::{OPENRTB_NOTICE_INVALID, PEER_UNAVAILABLE, Served, bids};
-use crate::json::Problem;
+use super::{BIDS_INVALID, OPENRTB_NOTICE_INVALID, PEER_UNAVAILABLE, Served, bids};
+use crate::json::{Problem, ProblemCode};
 use crate::pacer_notices::{Judged, name_of, named};
 use crate::pacer_peers::{
     NoticePeers, PATH_BYTES_MAX, PeerAnswer, PeerAsk, PeerOutcome, PeerOutcomes, PeerProblem, is_of_peer,
@@ -75,15 +75,14 @@ impl Served {
                     Some(outcome) => return Ok(Some(outcome)),
                     None => away = Some(UNREADABLE.to_owned()),
                 },
-                PeerAnswer::Refused(body) => {
-                    let problem = serde_json::from_slice(&body);
-                    if let Ok(PeerProblem { detail, field }) = problem
-                        && !["", "token"].contains(&&*field)
-                    {
-                        // It has made the bid.
+                PeerAnswer::Refused(body) => match problem_of(&body, OPENRTB_NOTICE_INVALID) {
+                    None => away = Some(UNREADABLE.to_owned()),
+                    Some(PeerProblem { field, .. }) if ["", "token"].contains(&&*field) => {}
+                    // It has made the bid.
+                    Some(PeerProblem { detail, field, .. }) => {
                         return Err(Problem::new(OPENRTB_NOTICE_INVALID, detail).with("field", field));
                     }
-                }
+                },
                 PeerAnswer::Away(why) => away = Some(why),
             }
         }
@@ -102,7 +101,10 @@ const UNREADABLE: &str = "its answer is none of a pacer";
 /// What a peer says of so many notices; nothing, if it takes none of them. `Err`: why that is not known.
 fn outcomes_of(answer: PeerAnswer, count: usize) -> Result<Vec<NoticeOutcome>, String> {
     match answer {
-        PeerAnswer::Refused(_) => Ok(Vec::new()),
+        PeerAnswer::Refused(body) => match problem_of(&body, BIDS_INVALID) {
+            Some(_) => Ok(Vec::new()),
+            None => Err(UNREADABLE.to_owned()),
+        },
         PeerAnswer::Away(why) => Err(why),
         PeerAnswer::Done(body) => {
             let said: Option<PeerOutcomes> = serde_json::from_slice(&body).ok();
@@ -110,6 +112,11 @@ fn outcomes_of(answer: PeerAnswer, count: usize) -> Result<Vec<NoticeOutcome>, S
             outcomes.filter(|outcomes| outcomes.len() == count).ok_or_else(|| UNREADABLE.to_owned())
         }
     }
+}
+
+/// Why a peer refuses, if it is a pacer, and refuses for this.
+fn problem_of(body: &[u8], code: ProblemCode) -> Option<PeerProblem> {
+    serde_json::from_slice(body).ok().filter(|problem: &PeerProblem| *problem.code == *code.name())
 }
 
 /// What a peer says of a notice of OpenRTB.

@@ -272,16 +272,16 @@ pub(super) async fn read_message_of_id(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    Ok(shown(&caller, of_id(&served, &caller, two_names(path)?, query).await?))
+    Ok(shown(&caller, of_id(&served, &caller, two_names(path)?, query).await?.0))
 }
 
-/// The message that has this id in a queue.
+/// The message that has this id in a queue, and how the id may stand in records.
 async fn of_id(
     served: &Served,
     caller: &Identity,
     (queue, id): (Box<str>, Box<str>),
     query: InQuery<IdSpaceQuery>,
-) -> Result<Found, Problem> {
+) -> Result<(Found, Vec<Box<str>>), Problem> {
     if !may_know(caller, &queue) {
         check_right(caller, QueueAction::Send, &queue)?;
     }
@@ -292,10 +292,13 @@ async fn of_id(
             ids_of_all_kinds(&id, caller.id_space(), relays)
         }
     };
-    only(served, caller, Read::ById { queue, ids }).await
+    let found = only(served, caller, Read::ById { queue, ids: ids.clone() }).await?;
+    Ok((found, ids))
 }
 
 /// Deliver a message that nobody has at another time, by its sender's id
+///
+/// With `ids_until_due`, the id is remembered until that time, and for `id_window_ms` behind it.
 #[utoipa::path(
     patch,
     path = "/v1/queues/{name}/ids/{id}",
@@ -322,6 +325,7 @@ pub(super) async fn reschedule_message_of_id(
 /// Take a message back that nobody has, by its sender's id
 ///
 /// As long as the queue remembers the id, another message is not taken under it: to change the time, schedule it anew.
+/// With `ids_until_due`, that is `id_window_ms` from now.
 #[utoipa::path(
     delete,
     path = "/v1/queues/{name}/ids/{id}",
@@ -372,7 +376,7 @@ pub(super) async fn reschedule_message(
     let body = served.door.read_json(&head.headers, body).await?;
     let visible_at = rescheduled_to(&body)?;
     let found = only(&served, &caller, Read::Message(key)).await?;
-    reschedule(&served, &caller, found, visible_at).await
+    reschedule(&served, &caller, (found, Vec::new()), visible_at).await
 }
 
 fn rescheduled_to(body: &[u8]) -> Result<When, Problem> {
@@ -385,12 +389,12 @@ fn rescheduled_to(body: &[u8]) -> Result<When, Problem> {
 async fn reschedule(
     served: &Served,
     caller: &Identity,
-    found: Found,
+    (found, ids): (Found, Vec<Box<str>>),
     visible_at: When,
 ) -> Result<Response<Body>, Problem> {
     check_right(caller, QueueAction::Send, &found.view.queue)?;
     let key = found.view.key;
-    ask(served, caller, Call::Reschedule { key, visible_at }).await?;
+    ask(served, caller, Call::Reschedule { key, visible_at, ids }).await?;
     Ok(shown(caller, only(served, caller, Read::Message(key)).await?))
 }
 
@@ -409,13 +413,17 @@ pub(super) async fn cancel_message(
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
     let found = only(&served, &caller, Read::Message(key_of(&key)?)).await?;
-    cancel(&served, &caller, found).await
+    cancel(&served, &caller, (found, Vec::new())).await
 }
 
 /// Who may send to the queue of a message that was found takes it back.
-async fn cancel(served: &Served, caller: &Identity, mut found: Found) -> Result<Response<Body>, Problem> {
+async fn cancel(
+    served: &Served,
+    caller: &Identity,
+    (mut found, ids): (Found, Vec<Box<str>>),
+) -> Result<Response<Body>, Problem> {
     check_right(caller, QueueAction::Send, &found.view.queue)?;
-    ask(served, caller, Call::Cancel { key: found.view.key }).await?;
+    ask(served, caller, Call::Cancel { key: found.view.key, ids }).await?;
     (found.view.state, found.view.until, found.message) = (MessageState::Cancelled, None, None);
     Ok(json(StatusCode::OK, &QueueMessageBody::new(found, false)))
 }

@@ -88,8 +88,9 @@ impl Queues {
                 must(numbers.is_sorted_by(|one, next| one < next), "messages are purged in order")?;
                 must(numbers.iter().all(|number| queue.members.contains(*number)), "a queue's own messages are purged")
             }
-            Event::Cancelled { message, .. } | Event::Rescheduled { message, .. } => {
-                self.check_all(&[*message], None, |entry| entry.state.is_waiting())
+            Event::Cancelled { message, id, .. } | Event::Rescheduled { message, id, .. } => {
+                self.check_all(&[*message], None, |entry| entry.state.is_waiting())?;
+                must(id.is_none_or(|id| self.has_id(message.number, id)), "an id is of its message")
             }
             Event::Redriven { from, to, name, messages, .. } => {
                 queue(*from)?;
@@ -233,14 +234,16 @@ impl Queues {
                 numbers.iter().for_each(|number| self.finish(*number, None, at));
                 self.queue_mut(*queue).totals.removed += numbers.len() as u64;
             }
-            Event::Cancelled { message, .. } => {
+            Event::Cancelled { message, id, .. } => {
                 self.touch(message.number, place);
+                self.remember_until_due(message.number, *id, at, at);
                 let queue = self.messages.of(message.number).queue;
                 self.finish(message.number, Some(MessageState::Cancelled), at);
                 self.queue_mut(queue).totals.removed += 1;
             }
-            Event::Rescheduled { visible_at, message, .. } => {
+            Event::Rescheduled { visible_at, message, id, .. } => {
                 self.touch(message.number, place);
+                self.remember_until_due(message.number, *id, *visible_at, at);
                 self.put_back(message.number, *visible_at, at);
             }
             Event::Redriven { to, messages, .. } => {

@@ -138,6 +138,14 @@ fn queue(reader: &mut Reader<'_>) -> Parsed<QueueIndex> {
     reader.u32("a queue").map(QueueIndex)
 }
 
+/// An id at the end of a record, if there is one.
+fn last_id<'a>(reader: &mut Reader<'a>) -> Parsed<Option<&'a str>> {
+    match reader.is_empty() {
+        true => Ok(None),
+        false => reader.text(1, WHOLE_ID_BYTES_MAX, "an id").map(Some),
+    }
+}
+
 fn touched(reader: &mut Reader<'_>) -> Parsed<Touched> {
     let number = number(reader)?;
     Ok(Touched { number, before: RecordPosition(reader.varint("a position")?) })
@@ -253,14 +261,16 @@ impl<'a> Event<'a> {
                 put_varint(out, u64::from(queue.0));
                 put_list(out, numbers, |out, number| put_varint(out, *number));
             }
-            Event::Cancelled { at, message } => {
+            Event::Cancelled { at, message, id } => {
                 head(out, tag::CANCELLED, *at);
                 put_touched(out, message);
+                id.iter().for_each(|id| put_text(out, id));
             }
-            Event::Rescheduled { at, visible_at, message } => {
+            Event::Rescheduled { at, visible_at, message, id } => {
                 head(out, tag::RESCHEDULED, *at);
                 put_varint(out, visible_at.0);
                 put_touched(out, message);
+                id.iter().for_each(|id| put_text(out, id));
             }
             Event::Redriven { at, from, to, name, messages } => {
                 head(out, tag::REDRIVEN, *at);
@@ -373,10 +383,10 @@ impl<'a> Event<'a> {
             tag::PURGED => {
                 Event::Purged { at, queue: queue(reader)?, numbers: list(reader, PURGED_PER_RECORD, number)? }
             }
-            tag::CANCELLED => Event::Cancelled { at, message: touched(reader)? },
+            tag::CANCELLED => Event::Cancelled { at, message: touched(reader)?, id: last_id(reader)? },
             tag::RESCHEDULED => {
                 let visible_at = time(reader, "a time")?;
-                Event::Rescheduled { at, visible_at, message: touched(reader)? }
+                Event::Rescheduled { at, visible_at, message: touched(reader)?, id: last_id(reader)? }
             }
             tag::REDRIVEN => {
                 let (from, to) = (queue(reader)?, queue(reader)?);

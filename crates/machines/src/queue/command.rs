@@ -182,6 +182,9 @@ pub enum Command<'a> {
     Cancel {
         /// Which.
         key: MessageKey,
+        /// By which of its ids it was found, if it was: where ids are remembered until their messages are due, its time
+        /// begins now.
+        ids: &'a [Box<str>],
     },
     /// Delivers a message at another time; one that nobody has.
     Reschedule {
@@ -189,6 +192,8 @@ pub enum Command<'a> {
         key: MessageKey,
         /// When.
         visible_at: When,
+        /// As above; its time begins when the message is due.
+        ids: &'a [Box<str>],
     },
     /// Puts waiting messages into another queue, some thousand at a time: what was a dead letter gets another chance.
     Redrive {
@@ -385,7 +390,7 @@ pub enum Refusal {
         "there is no such message, or not any more: by its key, what became of one that is gone is remembered for the \
          trail_ms of its queue, and not if it was purged or its queue was deleted; by its sender's id, for the \
          id_window_ms of its queue alone, whether it is gone or not (with ids_until_due, from the time for which it \
-         was sent)"
+         was sent or scheduled anew by its id, and from when it was taken back by it)"
     )]
     MessageNotFound,
     /// Somebody has it.

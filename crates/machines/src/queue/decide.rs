@@ -46,18 +46,20 @@ impl Queues {
             Command::Extend { queue, leases, lease_ms } => self.extend(queue, leases, lease_ms, at),
             Command::Reject { queue, leases, then, reason } => self.reject(queue, leases, then, reason, at),
             Command::Purge { queue, up_to } => self.purge(queue, up_to, at),
-            Command::Cancel { key } => {
+            Command::Cancel { key, ids } => {
                 let message = self.waiting(key)?;
-                append(Event::Cancelled { at, message }, Outcome::Done)
+                let id = self.id_until_due(message.number, ids, at);
+                append(Event::Cancelled { at, message, id }, Outcome::Done)
             }
-            Command::Reschedule { key, visible_at } => {
+            Command::Reschedule { key, visible_at, ids } => {
                 let message = self.waiting(key)?;
                 let visible_at = bounds.time_of(visible_at, at);
                 argument(
                     visible_at <= later(at, AHEAD_MS_MAX),
                     "a message is scheduled at most a hundred years ahead",
                 )?;
-                append(Event::Rescheduled { at, visible_at, message }, Outcome::Done)
+                let id = self.id_until_due(message.number, ids, at);
+                append(Event::Rescheduled { at, visible_at, message, id }, Outcome::Done)
             }
             Command::Redrive { from, to, max } => self.redrive(from, to, max, at),
             Command::SetStanding { queue, name, settings, next } => {

@@ -90,9 +90,9 @@ pub enum Event<'a> {
     /// Messages were removed, whatever they waited for.
     Purged { at: TimeMs, queue: QueueIndex, numbers: Vec<u64> },
     /// A message was cancelled.
-    Cancelled { at: TimeMs, message: Touched },
+    Cancelled { at: TimeMs, message: Touched, id: Option<&'a str> },
     /// A message is delivered at another time.
-    Rescheduled { at: TimeMs, visible_at: TimeMs, message: Touched },
+    Rescheduled { at: TimeMs, visible_at: TimeMs, message: Touched, id: Option<&'a str> },
     /// Messages were put into another queue, of this name; records of before names were written have none.
     Redriven { at: TimeMs, from: QueueIndex, to: QueueIndex, name: Option<&'a str>, messages: Vec<Touched> },
     /// Messages were given back by somebody who could do nothing with them: that delivery does not count.

@@ -22,7 +22,7 @@ use super::event::QueueIndex;
 use super::key::MessageKey;
 use super::key_ids::KeyIds;
 use super::limits::{ID_BYTES_MAX, IDS_PER_RECORD, KEY_CHUNKS_PER_RECORD, KEYS_PER_ID};
-use super::message_table::NEVER;
+use super::message_table::{Entry, NEVER};
 use super::owners::OwnerIndex;
 use super::state::Queues;
 use crate::{ID_SPACE_BYTES_MAX, IdSpace, TimeMs};
@@ -110,6 +110,29 @@ impl Queues {
             self.ids_due.remove(&(before.until, index, id.clone()));
         }
         self.ids_due.insert((remembered.until, index, id));
+    }
+
+    /// Whether a message is remembered by this id, which is no key.
+    pub(super) fn has_id(&self, number: u64, id: &str) -> bool {
+        let Entry { queue, sent_at, .. } = self.messages.of(number);
+        let remembered = self.queue(queue).ids.texts.get(id);
+        remembered.is_some_and(|remembered| remembered.key == self.key_of(number, sent_at))
+    }
+
+    /// The one of these ids whose time follows that of its message, as its queue is set; if it is remembered.
+    pub(super) fn id_until_due<'a>(&self, number: u64, ids: &'a [Box<str>], at: TimeMs) -> Option<&'a str> {
+        let queue = self.queue(self.messages.of(number).queue);
+        let is_remembered = |id: &&str| self.has_id(number, id) && queue.ids.remembered(id, at).is_some();
+        ids.iter().map(|id| &**id).find(is_remembered).filter(|_| queue.settings.ids_until_due)
+    }
+
+    /// A message of this id is due at another time.
+    pub(super) fn remember_until_due(&mut self, number: u64, id: Option<&str>, due: TimeMs, at: TimeMs) {
+        let Entry { queue, sent_at, .. } = self.messages.of(number);
+        let until = self.queue(queue).settings.id_until(at, due);
+        if let (Some(id), Some(until)) = (id, until) {
+            self.remember(queue, id, Remembered { key: self.key_of(number, sent_at), until });
+        }
     }
 
     /// Changes the ids of a queue, and counts them.

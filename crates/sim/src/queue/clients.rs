@@ -179,12 +179,12 @@ impl Clients {
                 let Some(key) = some_key(&mut site.chance, oracle) else { return };
                 let shard = key.shard().0;
                 match wish {
-                    Wish::Cancel => (Ask::Cancel { key }, Request::Call(shard, Call::Cancel { key })),
+                    Wish::Cancel => (Ask::Cancel { key }, Request::Call(shard, Call::Cancel { key, ids: Vec::new() })),
                     Wish::Look => (Ask::Look { key }, Request::Call(shard, Call::Read(Read::Message(key)))),
                     _ => {
                         let in_ms = site.chance.below(800);
                         let visible_at = self.draw_when(&mut site.chance, oracle.now, in_ms);
-                        let call = Call::Reschedule { key, visible_at };
+                        let call = Call::Reschedule { key, visible_at, ids: Vec::new() };
                         let visible_at = oracle.now + in_ms;
                         // Asking lets the version grow by one.
                         let version = oracle.version(key) + 1;

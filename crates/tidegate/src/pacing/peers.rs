@@ -51,19 +51,19 @@ pub struct PeerSettings {
 /// Reads and checks all of them, and the files with their tokens.
 pub fn peers(document: &Document) -> Result<Vec<PeerSettings>> {
     let keys: Vec<PacingPeerKeys> = document.list()?;
+    let mut known = Vec::new();
     let peer = |(index, keys): (usize, PacingPeerKeys)| {
         let wrong = |key: &str, what: String| {
             let at = format!("pacing.peer[{index}].{key}");
             anyhow::Error::from(document.error_at(&at, format!("pacing.peer.{key}: {what}")))
         };
-        let parsed = Url::parse(&keys.url).ok();
         let is_plain = |url: &Url| {
             url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none()
         };
-        if !parsed.is_some_and(|url| is_plain(&url)) {
+        let Some(url) = Url::parse(&keys.url).ok().filter(is_plain) else {
             let what = format!("{:?}: expected scheme, host and port, such as \"https://10.0.0.2:8080\"", keys.url);
             return Err(wrong("url", what));
-        }
+        };
         if !is_safe(&keys.url, keys.plain_http) {
             let what = format!(
                 "{:?}: expected an address with https, or with http on this machine: who is on the way reads the \
@@ -72,6 +72,11 @@ pub fn peers(document: &Document) -> Result<Vec<PeerSettings>> {
             );
             return Err(wrong("url", what));
         }
+        let origin = url.origin();
+        if known.contains(&origin) {
+            return Err(wrong("url", format!("{:?}: a server is listed once, and this one is twice", keys.url)));
+        }
+        known.push(origin);
         let token = required_secret((document, "pacing.peer", index), "token", keys.token, keys.token_file)?;
         let authorization = HeaderValue::try_from(format!("Bearer {token}"));
         let mut authorization = authorization.map_err(|_| wrong("token", "no token has such characters".to_owned()))?;

@@ -1,8 +1,10 @@
 //! Notices that come to another server than the one that has made the bid, as they do behind a load balancer.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
@@ -107,4 +109,50 @@ fn a_notice_that_comes_to_another_server_is_judged_by_the_one_that_has_bid() {
         let audited = audit(&settings.data);
         assert!(audited.status.success() && audited.log.contains("all agree"), "{audited}");
     }
+}
+
+/// What stands between two servers may say, with the same status as a pacer, that it does not let something through.
+#[test]
+fn what_is_no_pacer_does_not_say_that_there_was_no_such_bid() {
+    let folder = folder();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let between = listener.local_addr().expect("it has one");
+    let stop = Arc::new(AtomicBool::new(false));
+    let is_over = stop.clone();
+    let proxy = std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("somebody connects");
+            if is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            let _request = stream.read(&mut [0; 4_096]).expect("it asks");
+            let body = "{\"code\": \"blocked\", \"field\": \"token\"}";
+            let head = format!(
+                "HTTP/1.1 422 Unprocessable Entity\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(format!("{head}{body}").as_bytes()).expect("it listens");
+        }
+    });
+    let server = Server::start(&peer(folder.path(), "here", free_address(), between));
+    let mut exchange = over(&server, BIDDER);
+    let wins = json!([{"token": "zz", "price_micros": 1}]);
+    assert_eq!(notices(&mut exchange, "/v1/wins", "wins", &wins), ["503 pacer_peer_unavailable"]);
+    let said = outcome(&mut over(&server, ""), "/openrtb/2.6/win?token=zz&price=1&proof=zz");
+    assert_eq!(said, "503 pacer_peer_unavailable null");
+    stop.store(true, Ordering::Relaxed);
+    drop(TcpStream::connect(between));
+    proxy.join().expect("it was served");
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn a_peer_is_listed_once() {
+    let folder = folder();
+    let [here, there] = [free_address(), free_address()];
+    let settings = peer(folder.path(), "here", here, there);
+    let again = format!("\n[[pacing.peer]]\nurl = \"http://{there}/\"\ntoken = \"{BIDDER}\"\n");
+    let ended = Server::refused(&Settings { sections: settings.sections.clone() + &again, ..settings });
+    assert!(ended.log.contains("a server is listed once, and this one is twice"), "{ended}");
 }

@@ -76,10 +76,10 @@ fn delays_hold_and_can_be_changed() {
     driven.wait(1);
     assert_eq!(driven.received("jobs", 10), [(1, 1)]);
     let visible_at = When::At(TimeMs(driven.now.0 + 5));
-    assert_eq!(driven.ask(Command::Reschedule { key: receipts[1].key, visible_at }), Outcome::Done);
+    assert_eq!(driven.ask(Command::Reschedule { key: receipts[1].key, visible_at, ids: &[] }), Outcome::Done);
     driven.wait(5);
     assert_eq!(driven.received("jobs", 10), [(2, 1)]);
-    let refused = driven.ask(Command::Cancel { key: receipts[1].key });
+    let refused = driven.ask(Command::Cancel { key: receipts[1].key, ids: &[] });
     assert_eq!(refused, Outcome::Refused(Refusal::MessageLeased));
 }
 
@@ -88,10 +88,10 @@ fn a_cancelled_message_is_not_handed_out() {
     let mut driven = Driven::new();
     driven.queue("jobs", Settings::default());
     let receipts = driven.send("jobs", &[message("a"), message("b")]);
-    assert_eq!(driven.ask(Command::Cancel { key: receipts[0].key }), Outcome::Done);
+    assert_eq!(driven.ask(Command::Cancel { key: receipts[0].key, ids: &[] }), Outcome::Done);
     assert_eq!(driven.received("jobs", 10), [(2, 1)]);
     assert_eq!(driven.queues.message(receipts[0].key).unwrap().state, MessageState::Cancelled);
-    let again = driven.ask(Command::Cancel { key: receipts[0].key });
+    let again = driven.ask(Command::Cancel { key: receipts[0].key, ids: &[] });
     assert_eq!(again, Outcome::Refused(Refusal::MessageNotFound));
 }
 
@@ -137,6 +137,40 @@ fn an_id_may_be_remembered_from_when_its_message_is_due() {
         driven.send("jobs", &[Message { id: Some("y".into()), ..message("b") }]);
         driven.wait(1_000);
         assert_eq!(driven.queues.key_of_id("jobs", "y", driven.now), None);
+    }
+}
+
+/// Else a retry behind the first time is another message, and who takes much back fills the ids of a queue for years.
+#[test]
+fn an_id_that_lasts_until_its_message_is_due_follows_what_becomes_of_that() {
+    let mut driven = Driven::new();
+    let settings = Settings { id_window_ms: Some(1_000), ids_until_due: true, ..Settings::default() };
+    driven.queue("jobs", settings.clone());
+    driven.queue("short", Settings { ids_until_due: false, ..settings });
+    let begun = driven.now.0;
+    let with_id = |id: &str| Message { visible_at: Some(When::After(50_000)), id: Some(id.into()), ..message("a") };
+    let [x, y, z] = ["x", "y", "z"].map(|id| driven.send("jobs", &[with_id(id)])[0].key);
+    let short = driven.send("short", &[with_id("x")])[0].key;
+    let ids = |id: &str| vec!["another".into(), id.into()];
+    let has = |driven: &Driven, queue, id| driven.queues.key_of_id(queue, id, driven.now).is_some();
+    let later = When::After(90_000);
+    for key in [x, short] {
+        let anew = Command::Reschedule { key, visible_at: later, ids: &ids("x") };
+        assert_eq!(driven.ask(anew), Outcome::Done);
+    }
+    assert_eq!(driven.ask(Command::Cancel { key: y, ids: &ids("y") }), Outcome::Done);
+    assert_eq!(driven.ask(Command::Cancel { key: z, ids: &ids("y") }), Outcome::Done);
+    driven.wait(999);
+    assert!(has(&driven, "jobs", "y") && has(&driven, "short", "x"), "a retry that was on its way is taken back, too");
+    driven.wait(1);
+    assert!(!has(&driven, "jobs", "y"));
+    assert!(!has(&driven, "short", "x"), "its window has begun when it came");
+    assert!(has(&driven, "jobs", "z"), "that was the id of another message");
+    for (at, is_there) in
+        [(50_999, [true, true]), (51_000, [true, false]), (90_999, [true, false]), (91_000, [false; 2])]
+    {
+        driven.wait(begun + at - driven.now.0);
+        assert_eq!(["x", "z"].map(|id| has(&driven, "jobs", id)), is_there, "{at}");
     }
 }
 

@@ -67,6 +67,13 @@ fn name(queue: u8) -> &'static str {
     ["jobs", "mail", "dead"][usize::from(queue) % 3]
 }
 
+/// A message by its key, or found by an id of it.
+fn named(driven: &Driven, keys: &[MessageKey], which: u8) -> Option<(MessageKey, Vec<Box<str>>)> {
+    let id: Box<str> = id_of(u64::from(which % 20), which.is_multiple_of(2)).into();
+    let found = driven.queues.key_of_id(name(which), &id, driven.now).map(|key| (key, vec![id]));
+    found.or_else(|| Some((*keys.get(usize::from(which) % keys.len().max(1))?, Vec::new())))
+}
+
 /// An id: any text, or the key of a message of another node.
 fn id_of(id: u64, is_key: bool) -> String {
     match is_key {
@@ -174,14 +181,14 @@ fn act(driven: &mut Driven, step: Step, leases: &mut Vec<(u8, Lease)>, keys: &mu
             driven.ask(Command::Note { queue: name(queue), reference: &reference(which), text: "arrived" });
         }
         Step::Cancel { which } => {
-            if let Some(key) = keys.get(usize::from(which) % keys.len().max(1)) {
-                driven.ask(Command::Cancel { key: *key });
+            if let Some((key, ids)) = named(driven, keys, which) {
+                driven.ask(Command::Cancel { key, ids: &ids });
             }
         }
         Step::Reschedule { which, delay } => {
-            if let Some(key) = keys.get(usize::from(which) % keys.len().max(1)) {
+            if let Some((key, ids)) = named(driven, keys, which) {
                 let visible_at = When::After(u64::from(delay) * 9);
-                driven.ask(Command::Reschedule { key: *key, visible_at });
+                driven.ask(Command::Reschedule { key, visible_at, ids: &ids });
             }
         }
         Step::Purge { queue, up_to } => {
