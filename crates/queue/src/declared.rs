@@ -31,8 +31,8 @@ config! {
         ids_for_ever: Flag = false, .., restart, "whether they are remembered for ever instead";
         ids_until_due: Flag = false, .., restart,
             "whether that begins at the time for which a message is sent: until then it is found by its id, taken back \
-             by it, and taken once. Scheduled anew by its id, it begins at the new time; taken back by it, at once. Each \
-             takes memory until then";
+             by it, and taken once. Scheduled anew by its id, it begins at the new time; taken back by it, at once. \
+             Each takes memory until then";
         rate_per_s: Optional<PerSecond> = NoDefault, .., restart, "messages a second that are handed out";
         burst: Count<u32> = 1, 1..=1_000_000, restart, "messages that may be handed out at once under that rate";
         paused: Flag = false, .., restart, "whether messages are taken and none is handed out";

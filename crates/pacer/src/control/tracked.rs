@@ -30,8 +30,8 @@ const REFUSED_MS: u64 = 250;
 const REFUSED_DOUBLINGS_MAX: u32 = 3;
 /// Longer without a request for it on a worker is a pause of the campaign there.
 const PAUSE_MS: u64 = 250;
-/// Another lease is asked for when what is left is less than so much of what is bid in the time of a lease. A record and
-/// a hold take less time.
+/// Another lease is asked for when what is left is less than so much of what is bid in the time of a lease. A record
+/// and a hold take less time.
 const LEFT_OF_BIDS: f64 = 1.0 / 3.0;
 /// So much of it a lease has: then there is one in each such time.
 const LEASE_OF_BIDS: f64 = 1.0 + LEFT_OF_BIDS;
