@@ -158,6 +158,11 @@ impl Control {
         }
     }
 
+    /// For bidders on so many workers.
+    pub fn workers(&self) -> u16 {
+        self.settings.workers
+    }
+
     /// Records its decisions.
     pub fn recording(mut self, log: DecisionLog) -> Control {
         self.log = Some(log);

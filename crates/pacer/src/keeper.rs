@@ -31,10 +31,10 @@ use crate::limits::PAGE_BYTES_MAX;
 use crate::machine::{Command, LeaseId, LeaseWanted, Outcome, RetiredLease};
 use crate::units::BudgetMicros;
 
+pub use pieces::Pieces;
 pub use settling::Unsettled;
 pub use treasury::{Held, LedgerSeen, PaidPage, Settled, Treasury};
 
-use pieces::in_pieces;
 use told::{About, Told};
 
 /// Campaigns that are asked for at once.
@@ -70,6 +70,7 @@ pub struct Keeper<S, B, T> {
     bidders: B,
     treasury: T,
     live: LiveTable,
+    pieces: Pieces,
     workers: u16,
     /// The newest time that all bidders have told.
     now: Cell<TimeMs>,
@@ -106,8 +107,9 @@ pub struct Keeper<S, B, T> {
 type RecordTo = (DecisionWriter, Box<dyn FnMut(u64, u64)>);
 
 impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
-    /// For bidders on so many workers.
-    pub fn new(control: Control, (shards, bidders, treasury): (S, B, T), workers: u16, live: LiveTable) -> Self {
+    /// Whose leases move in such pieces.
+    pub fn new(control: Control, (shards, bidders, treasury): (S, B, T), pieces: Pieces, live: LiveTable) -> Self {
+        let workers = control.workers();
         let followed = RefCell::new(vec![0; shards.count().into()]);
         Keeper {
             control: RefCell::new(control),
@@ -115,6 +117,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             bidders,
             treasury,
             live,
+            pieces,
             workers,
             now: Cell::new(TimeMs(0)),
             followed,
@@ -453,25 +456,28 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 *failed.borrow_mut() = Err(why);
                 continue;
             }
-            in_pieces(&wanted, async |wanted| {
-                let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
-                let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
-                let mut control = self.control.borrow_mut();
-                match opened {
-                    Ok(Outcome::Opened(opened)) => {
-                        let each = wanted.iter().zip(opened);
-                        each.for_each(|((worker, wanted), opened)| control.opened(*worker, *wanted, opened, now));
+            self.pieces
+                .of(&wanted, async |wanted| {
+                    let asked: Vec<LeaseWanted> = wanted.iter().map(|(_, wanted)| *wanted).collect();
+                    let opened = self.shards.ask(shard, Command::Open { wanted: asked }).await;
+                    let mut control = self.control.borrow_mut();
+                    match opened {
+                        Ok(Outcome::Opened(opened)) => {
+                            let each = wanted.iter().zip(opened);
+                            each.for_each(|((worker, wanted), opened)| control.opened(*worker, *wanted, opened, now));
+                        }
+                        Ok(other) => unreachable!("leases were to be opened: {other:?}"),
+                        Err(why) => {
+                            // If it was done all the same, nobody bids with these leases: they are found and settled.
+                            self.unheard.borrow_mut().insert(shard);
+                            wanted
+                                .iter()
+                                .for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
+                            *failed.borrow_mut() = Err(why);
+                        }
                     }
-                    Ok(other) => unreachable!("leases were to be opened: {other:?}"),
-                    Err(why) => {
-                        // If it was done all the same, nobody bids with these leases: they are found and settled.
-                        self.unheard.borrow_mut().insert(shard);
-                        wanted.iter().for_each(|(worker, wanted)| control.not_opened(*worker, wanted.campaign, now));
-                        *failed.borrow_mut() = Err(why);
-                    }
-                }
-            })
-            .await;
+                })
+                .await;
         }
         failed.into_inner()
     }
@@ -487,7 +493,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
 
     async fn hold(&self) {
         let money = self.control.borrow().to_hold();
-        in_pieces(&money, async |money| self.hold_piece(money).await).await;
+        self.pieces.of(&money, async |money| self.hold_piece(money).await).await;
     }
 
     async fn hold_piece(&self, money: &[Money]) {
@@ -530,13 +536,14 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     async fn retire(&self) -> Result<(), String> {
         let (retired, failed) = (self.control.borrow().untold(), RefCell::new(Ok(())));
         for (shard, retired) in self.by_shard(retired, |retired: &RetiredLease| retired.lease.shard()) {
-            in_pieces(&retired, async |retired| {
-                match self.shards.ask(shard, Command::Retire { leases: retired.to_vec() }).await {
-                    Ok(_) => self.control.borrow_mut().told(retired),
-                    Err(why) => *failed.borrow_mut() = Err(why),
-                }
-            })
-            .await;
+            self.pieces
+                .of(&retired, async |retired| {
+                    match self.shards.ask(shard, Command::Retire { leases: retired.to_vec() }).await {
+                        Ok(_) => self.control.borrow_mut().told(retired),
+                        Err(why) => *failed.borrow_mut() = Err(why),
+                    }
+                })
+                .await;
         }
         failed.into_inner()
     }
@@ -545,13 +552,12 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     async fn forget_leases(&self) -> Result<(), String> {
         let (over, failed) = (self.control.borrow().over(self.now.get()), RefCell::new(Ok(())));
         for (shard, over) in self.by_shard(over, |lease| lease.shard()) {
-            in_pieces(&over, async |over| {
-                match self.shards.ask(shard, Command::Settle { leases: over.to_vec() }).await {
+            self.pieces
+                .of(&over, async |over| match self.shards.ask(shard, Command::Settle { leases: over.to_vec() }).await {
                     Ok(_) => self.control.borrow_mut().settled(over),
                     Err(why) => *failed.borrow_mut() = Err(why),
-                }
-            })
-            .await;
+                })
+                .await;
         }
         failed.into_inner()
     }

@@ -24,7 +24,7 @@ use crate::decisions::{DecisionLog, DecisionWriter, Files, open_writer};
 use crate::demo::Demo;
 use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
 use crate::frequency::FrequencyTable;
-use crate::keeper::{Bidders, Keeper, LiveTable, Shards, Treasury, Unsettled};
+use crate::keeper::{Bidders, Keeper, LiveTable, Pieces, Shards, Treasury, Unsettled};
 use crate::learned_file::{self, LearnedFile};
 use crate::limits::{PacingDemoKeys, PacingKeys, SEGMENT_BYTES};
 use crate::machine::{Allowed, Command, Outcome};
@@ -272,7 +272,7 @@ where
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.context("a runtime for the pacer")?;
             let handles = Rc::new(Handles { campaigns, bidders, edges, of_workers, shards });
-            let mut keeper = Keeper::new(control, (handles.clone(), handles, treasury), workers, live);
+            let mut keeper = Keeper::new(control, (handles.clone(), handles, treasury), Pieces::default(), live);
             if let Some((writer, metrics)) = writer {
                 keeper = keeper.writing(writer, move |recorded, dropped| {
                     metrics.recorded.add(recorded);

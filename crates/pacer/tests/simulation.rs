@@ -1,7 +1,8 @@
 //! Days of campaigns from a seed, on one thread: the real machine, control, keeper and bidders of one or three nodes,
 //! over a ledger that is a model, with answers that are lost, processes that are killed, wins and losses that are late,
-//! come twice or come for the same bid, clocks that differ and jump, budgets, caps of days and zones that change, and
-//! backups of the campaigns that are restored beside a ledger that goes on.
+//! come twice or come for the same bid, answers that come later than others that were asked for behind them, clocks
+//! that differ and jump, budgets, caps of days and zones that change, and backups of the campaigns that are restored
+//! beside a ledger that goes on.
 //!
 //! ```text
 //!   bids, notices ─▶ Bidder, Campaigns ◀─▶ Keeper ┐
@@ -29,10 +30,10 @@ mod notices;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, poll_fn};
 use std::iter::Sum;
 use std::ops::Range;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -41,7 +42,9 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 use tidegate_pacer::bidder::{BidRequest, Bidder, Report, Update, mixed};
 use tidegate_pacer::control::{Control, ControlSettings, Money, Paid, Settlement};
 use tidegate_pacer::frequency::FrequencyTable;
-use tidegate_pacer::keeper::{Bidders, Held, Keeper, LedgerSeen, LiveTable, PaidPage, Settled, Shards, Treasury};
+use tidegate_pacer::keeper::{
+    Bidders, Held, Keeper, LedgerSeen, LiveTable, PaidPage, Pieces, Settled, Shards, Treasury,
+};
 use tidegate_pacer::machine::{
     Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, PaidLease, Regained, Spending, What,
 };
@@ -60,6 +63,8 @@ const CAMPAIGNS: usize = 3;
 const DEADLINE_MS: u64 = 2_000;
 const SETTINGS: ControlSettings = ControlSettings { workers: WORKERS, lease_ms: 500, win_deadline_ms: DEADLINE_MS };
 const ALLOWED: Allowed = Allowed { campaigns_max: 100, campaigns_of_owner_max: 100, win_deadline_ms: DEADLINE_MS };
+/// Few leases are opened at once here, and some pieces are to be under way.
+const PIECES: Pieces = Pieces { leases: 1, under_way: 3 };
 const BEGIN: u64 = 1_795_000_000_000;
 const STEPS: u64 = 600;
 const PAYMENTS_OF_PAGE: usize = 3;
@@ -94,12 +99,25 @@ struct World {
     bidders: RefCell<Vec<Bidder>>,
     /// Of a hundred answers, so many are lost.
     lost: Cell<u64>,
+    /// Of a hundred, so many come later.
+    late: u64,
 }
 
 #[derive(Clone)]
 struct Reach(Rc<World>);
 
 impl World {
+    /// Much may happen until an answer comes.
+    fn until_answered(&self) -> impl Future<Output = ()> + use<> {
+        let mut turns = if self.chance.in_100(self.late) { 1 + self.chance.below(4) } else { 0 };
+        poll_fn(move |context| {
+            context.waker().wake_by_ref();
+            let is_now = turns == 0;
+            turns = turns.saturating_sub(1);
+            if is_now { Poll::Ready(()) } else { Poll::Pending }
+        })
+    }
+
     fn decide(&self, shard: ShardIndex, command: &Command) -> Outcome {
         let mut shards = self.shards.borrow_mut();
         let (state, log) = &mut shards[usize::from(shard.0)];
@@ -171,19 +189,29 @@ impl Shards for Reach {
         let is_done = !self.0.chance.in_100(self.0.lost.get() / 2);
         let is_heard = is_done && !self.0.chance.in_100(self.0.lost.get() / 2);
         let outcome = is_done.then(|| self.0.decide(shard, &command));
-        ready(outcome.filter(|_| is_heard).ok_or_else(|| "no answer".to_owned()))
+        let answered = self.0.until_answered();
+        async move {
+            answered.await;
+            outcome.filter(|_| is_heard).ok_or_else(|| "no answer".to_owned())
+        }
     }
 }
 
 impl Bidders for Reach {
     fn exchange(&self, worker: u16, update: Update) -> impl Future<Output = Result<Report, Update>> + use<> {
-        if self.0.chance.in_100(self.0.lost.get()) {
-            return ready(Err(update));
+        let is_lost = self.0.chance.in_100(self.0.lost.get());
+        let report = if is_lost {
+            Err(update)
+        } else {
+            let bidder = &mut self.0.bidders.borrow_mut()[usize::from(worker)];
+            bidder.update(&update);
+            Ok(bidder.report())
+        };
+        let answered = self.0.until_answered();
+        async move {
+            answered.await;
+            report
         }
-        let mut bidders = self.0.bidders.borrow_mut();
-        let bidder = &mut bidders[usize::from(worker)];
-        bidder.update(&update);
-        ready(Ok(bidder.report()))
     }
 }
 
@@ -194,7 +222,10 @@ impl Treasury for Reach {
             let held = if is_done { Some(self.0.bank.borrow_mut().hold(self.0.node, money)) } else { None };
             held.filter(|_| is_heard).unwrap_or(Held::Unknown("no answer".to_owned()))
         };
-        money.iter().map(hold).collect()
+        self.0.until_answered().await;
+        let all = money.iter().map(hold).collect();
+        self.0.until_answered().await;
+        all
     }
 
     async fn held_of(&self, account: &str) -> Result<Vec<Money>, String> {
@@ -203,6 +234,7 @@ impl Treasury for Reach {
         // Much happens until this is heard.
         let mut is_polled = false;
         poll_fn(|_| if std::mem::replace(&mut is_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.0.until_answered().await;
         (is_done && is_heard).then_some(held).ok_or_else(|| "no answer".to_owned())
     }
 
@@ -212,6 +244,7 @@ impl Treasury for Reach {
         let from: usize = before.map_or(0, |before| before.parse().expect("it was given"));
         let to = (from + PAYMENTS_OF_PAGE).min(all.len());
         let next = (to < all.len()).then(|| to.to_string().into());
+        self.0.until_answered().await;
         let page = PaidPage { paid: all[from..to].to_vec(), rows: to - from, next };
         (is_done && is_heard).then_some(page).ok_or_else(|| "no answer".to_owned())
     }
@@ -226,7 +259,10 @@ impl Treasury for Reach {
             let settled = if is_done { Some(self.0.bank.borrow_mut().settle(self.0.node, settlement)) } else { None };
             settled.filter(|_| is_heard).unwrap_or(Settled::Unknown("no answer".to_owned()))
         };
-        settlements.iter().map(settle).collect()
+        self.0.until_answered().await;
+        let all = settlements.iter().map(settle).collect();
+        self.0.until_answered().await;
+        all
     }
 }
 
@@ -254,21 +290,68 @@ fn look_for_unknown(keeper: &Kept) {
     }
 }
 
-/// Nothing else in a simulation waits.
+/// To its end, while nothing else happens.
 fn run<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => value,
-        Poll::Pending => panic!("nothing here waits"),
+    let mut future = pin!(future);
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return value;
+        }
+    }
+    panic!("it never ends")
+}
+
+/// What a keeper does beside other things, and how far it is.
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// The tasks of a process: as those of a real one, each begins again when it has ended.
+#[derive(Default)]
+struct Tasks {
+    round: Option<Task>,
+    money: Option<Task>,
+    look: Option<Task>,
+    count: Option<Task>,
+}
+
+impl Tasks {
+    /// Begins those that have ended; looking only now and then.
+    fn begin(&mut self, keeper: &Rc<Kept>, looks: bool) {
+        let of = || keeper.clone();
+        let Tasks { round, money, look, count } = self;
+        round.get_or_insert_with(|| with(of(), async |keeper| keeper.round().await));
+        money.get_or_insert_with(|| with(of(), async |keeper| keeper.move_money().await));
+        if looks {
+            look.get_or_insert_with(|| with(of(), async |keeper| keeper.give_back_unknown().await));
+            count.get_or_insert_with(|| with(of(), async |keeper| _ = keeper.count_paid().await));
+        }
+    }
+
+    /// Each goes on until it waits. Returns whether one waits.
+    fn go_on(&mut self) -> bool {
+        let Tasks { round, money, look, count } = self;
+        let mut waits = false;
+        for task in [round, money, look, count] {
+            let context = &mut Context::from_waker(Waker::noop());
+            if task.as_mut().is_some_and(|task| task.as_mut().poll(context).is_ready()) {
+                *task = None;
+            }
+            waits |= task.is_some();
+        }
+        waits
     }
 }
 
-fn start(world: &Rc<World>) -> Kept {
+fn with(keeper: Rc<Kept>, work: impl AsyncFnOnce(&Kept) + 'static) -> Task {
+    Box::pin(async move { work(&keeper).await })
+}
+
+fn start(world: &Rc<World>) -> Rc<Kept> {
     world.new_bidders();
     let reach = Reach(world.clone());
     let parts = (reach.clone(), reach.clone(), reach);
-    let keeper = Keeper::new(Control::new(SETTINGS), parts, WORKERS, LiveTable::default());
+    let keeper = Keeper::new(Control::new(SETTINGS), parts, PIECES, LiveTable::default());
     while run(keeper.recover()).is_err() {}
-    keeper
+    Rc::new(keeper)
 }
 
 fn shard_of(number: u32) -> ShardIndex {
@@ -315,6 +398,8 @@ struct Told {
     foreign: u64,
     /// Campaigns that got another zone.
     zones: u64,
+    /// Times at which something else happened while the keeper waited.
+    waits: u64,
 }
 
 impl Sum for Told {
@@ -331,6 +416,7 @@ impl Sum for Told {
             restores: sum.restores + told.restores,
             foreign: sum.foreign + told.foreign,
             zones: sum.zones + told.zones,
+            waits: sum.waits + told.waits,
         })
     }
 }
@@ -353,7 +439,8 @@ struct Backup {
 /// A node: its processes, one after the other, and what its clients know.
 struct Node {
     world: Rc<World>,
-    keeper: Kept,
+    keeper: Rc<Kept>,
+    tasks: Tasks,
     key: TokenKey,
     /// Of its campaigns.
     numbers: [u32; CAMPAIGNS],
@@ -394,6 +481,7 @@ impl Node {
             bank,
             bidders: RefCell::default(),
             lost: Cell::new(mixed(seed ^ 1) % 30),
+            late: mixed(seed ^ 3) % 3 * 25,
             chance,
         });
         let (mut numbers, mut bounds) = ([0; CAMPAIGNS], [0; CAMPAIGNS]);
@@ -415,6 +503,7 @@ impl Node {
         Node {
             world,
             keeper,
+            tasks: Tasks::default(),
             key,
             numbers,
             versions,
@@ -459,12 +548,16 @@ impl Node {
             }
         }
         let settled = self.world.bank.borrow().settled().len();
-        run(self.keeper.round());
-        run(self.keeper.move_money());
-        if chance.in_100(30) {
-            self.look();
+        self.tasks.begin(&self.keeper, chance.in_100(30));
+        for _ in 0..1 + chance.below(20) {
+            let waits = self.tasks.go_on();
+            self.follow()?;
+            if !waits {
+                break;
+            }
+            self.told.waits += 1;
+            self.meanwhile()?;
         }
-        self.follow()?;
         // It looks at every bid.
         if step.is_multiple_of(8) {
             (0..CAMPAIGNS).try_for_each(|campaign| self.of_day(campaign, |day, seen| day.check(seen)))?;
@@ -479,9 +572,16 @@ impl Node {
         ask(&mut self.days[campaign], &Seen { made: &self.made, leases: &leases, campaign, number, now })
     }
 
-    fn look(&mut self) {
-        look_for_unknown(&self.keeper);
-        run(self.keeper.count_paid());
+    /// What comes while the keeper waits for answers.
+    fn meanwhile(&mut self) -> Result<(), String> {
+        let chance = self.world.chance.clone();
+        self.pass(chance.below(3));
+        (0..chance.below(4)).for_each(|_| self.ask());
+        (0..chance.below(2)).try_for_each(|_| self.notify())?;
+        if chance.in_100(1) {
+            self.replan();
+        }
+        Ok(())
     }
 
     /// Leases are opened. What the ledger has paid and no win says counts, and counts once.
@@ -645,6 +745,12 @@ impl Node {
             assert_eq!(read, *state, "a snapshot holds all");
             *state = read;
         }
+        self.start();
+    }
+
+    /// What the process before has asked for, and not heard, nobody hears.
+    fn start(&mut self) {
+        self.tasks = Tasks::default();
         self.keeper = start(&self.world);
     }
 
@@ -711,7 +817,7 @@ impl Node {
             self.of_day(campaign, |day, seen| day.put(zone, cap, seen));
         }
         self.seen = std::array::from_fn(|shard| backup.records[shard]);
-        self.keeper = start(&self.world);
+        self.start();
     }
 
     /// What must hold at every moment. Holds behind the first `settled` were settled just now.
@@ -760,7 +866,8 @@ impl Node {
             self.kill();
             self.pass(1_000);
             run(self.keeper.round());
-            self.look();
+            look_for_unknown(&self.keeper);
+            run(self.keeper.count_paid());
             run(self.keeper.move_money());
         }
         if self.keeper.is_ledger_older() {
@@ -883,6 +990,7 @@ fn simulate_all(nodes: usize, seeds: Range<u64>) {
     assert!(all.contrary > floor, "bids are said to be won and lost: {all:?}");
     assert!(all.restores > floor / 2 && all.foreign > floor / 10, "what backups have is restored: {all:?}");
     assert!(all.zones > floor, "campaigns get other zones: {all:?}");
+    assert!(all.waits > 100 * floor, "answers come late: {all:?}");
     assert!(all.late > floor && all.duplicate > floor && all.kills > floor, "faults come about: {all:?}");
 }
 
@@ -946,7 +1054,7 @@ fn a_round_comes_to_an_end_while_plans_change_all_the_time() {
     node.world.lost.set(0);
     let reach = Reach(node.world.clone());
     let shards = Restless { reach: reach.clone(), campaign: 0, asked: Cell::new(0) };
-    let keeper = Keeper::new(Control::new(SETTINGS), (shards, reach.clone(), reach), WORKERS, LiveTable::default());
+    let keeper = Keeper::new(Control::new(SETTINGS), (shards, reach.clone(), reach), PIECES, LiveTable::default());
     run(keeper.recover()).expect("every answer comes");
     run(keeper.round());
 }
@@ -996,7 +1104,7 @@ fn what_was_paid_is_looked_for_in_many_accounts_at_once() {
         node.world.decide(shard_of(campaign as u32), &Command::Put { id: id(campaign), plan, by: "ann".into() });
     }
     let slow = Slow { reach: reach.clone(), asked: Cell::new(0) };
-    let keeper = Keeper::new(Control::new(SETTINGS), (reach.clone(), reach, slow), WORKERS, LiveTable::default());
+    let keeper = Keeper::new(Control::new(SETTINGS), (reach.clone(), reach, slow), PIECES, LiveTable::default());
     run(keeper.recover()).expect("every answer comes");
     let mut counting = pin!(keeper.count_paid());
     let mut poll = || counting.as_mut().poll(&mut Context::from_waker(Waker::noop()));

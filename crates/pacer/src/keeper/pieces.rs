@@ -6,14 +6,27 @@
 
 use futures_util::{StreamExt, stream};
 
-/// Leases of a piece.
-const LEASES: usize = 128;
-/// Pieces that are under way: together less than half a millisecond of a shard, or of the ledger.
-const UNDER_WAY: usize = 4;
+/// How many leases move at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    /// Leases of a piece.
+    pub leases: usize,
+    /// Pieces that are under way.
+    pub under_way: usize,
+}
 
-/// Calls `each` for the pieces of `leases`, and waits until all of them are done.
-pub(super) async fn in_pieces<L>(leases: &[L], each: impl AsyncFn(&[L])) {
-    stream::iter(leases.chunks(LEASES)).for_each_concurrent(UNDER_WAY, |piece| each(piece)).await;
+impl Default for Pieces {
+    /// All that is under way takes less than half a millisecond of a shard, or of the ledger.
+    fn default() -> Pieces {
+        Pieces { leases: 128, under_way: 4 }
+    }
+}
+
+impl Pieces {
+    /// Calls `each` for the pieces of `leases`, and waits until all of them are done.
+    pub(super) async fn of<L>(self, leases: &[L], each: impl AsyncFn(&[L])) {
+        stream::iter(leases.chunks(self.leases)).for_each_concurrent(self.under_way, |piece| each(piece)).await;
+    }
 }
 
 #[cfg(test)]
@@ -24,17 +37,18 @@ mod tests {
 
     #[tokio::test]
     async fn each_lease_is_in_one_piece_and_few_pieces_are_under_way() {
-        let leases: Vec<usize> = (0..10 * LEASES + 1).collect();
+        let pieces = Pieces { leases: 3, under_way: 4 };
+        let leases: Vec<usize> = (0..31).collect();
         let (under_way, most, seen) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
-        in_pieces(&leases, async |piece| {
+        let each = async |piece: &[usize]| {
             under_way.set(under_way.get() + 1);
             most.set(most.get().max(under_way.get()));
             tokio::task::yield_now().await;
             seen.borrow_mut().extend_from_slice(piece);
             under_way.set(under_way.get() - 1);
-        })
-        .await;
-        assert_eq!((under_way.get(), most.get()), (0, UNDER_WAY));
+        };
+        pieces.of(&leases, each).await;
+        assert_eq!((under_way.get(), most.get()), (0, pieces.under_way));
         let mut seen = seen.into_inner();
         seen.sort_unstable();
         assert_eq!(seen, leases);

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use tidegate_machines::ShardIndex;
 use tidegate_planted::{Bug, is_planted};
 
-use super::pieces::in_pieces;
 use super::told::About;
 use super::{Bidders, Keeper, LEASES_OF_PAGE, Settled, Shards, Treasury};
 use crate::control::{Money, Outstanding, Settlement};
@@ -100,12 +99,13 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
         over.extend(self.control.borrow().closing());
         let (over, failed) = (Vec::from_iter(over), RefCell::new(Ok(())));
         for (shard, leases) in self.by_shard(over, |lease| lease.shard()) {
-            in_pieces(&leases, async |leases| {
-                if let Err(why) = self.close(shard, leases, unsettled).await {
-                    *failed.borrow_mut() = Err(why);
-                }
-            })
-            .await;
+            self.pieces
+                .of(&leases, async |leases| {
+                    if let Err(why) = self.close(shard, leases, unsettled).await {
+                        *failed.borrow_mut() = Err(why);
+                    }
+                })
+                .await;
         }
         failed.into_inner()
     }

@@ -139,8 +139,8 @@ fn what_is_no_pacer_does_not_say_that_there_was_no_such_bid() {
     let mut exchange = over(&server, BIDDER);
     let wins = json!([{"token": "zz", "price_micros": 1}]);
     assert_eq!(notices(&mut exchange, "/v1/wins", "wins", &wins), ["503 pacer_peer_unavailable"]);
-    let said = outcome(&mut over(&server, ""), "/openrtb/2.6/win?token=zz&price=1&proof=zz");
-    assert_eq!(said, "503 pacer_peer_unavailable null");
+    let path = format!("/openrtb/2.6/win?token={}&price=1&proof=zz", "A".repeat(43));
+    assert_eq!(outcome(&mut over(&server, ""), &path), "503 pacer_peer_unavailable null");
     stop.store(true, Ordering::Relaxed);
     drop(TcpStream::connect(between));
     proxy.join().expect("it was served");
