@@ -28,6 +28,7 @@ pub struct Paid {
     /// When the lease was opened.
     pub opened: TimeMs,
     account: Box<str>,
+    spend: Box<str>,
     pub amount: u64,
     campaign: Option<u32>,
 }
@@ -61,6 +62,11 @@ impl Bank {
         self.holds.values().filter(|hold| &*hold.account == account).map(|hold| hold.amount).sum()
     }
 
+    /// What is held to be paid to an account.
+    pub fn held_for(&self, spend: &str) -> u64 {
+        self.holds.values().filter(|hold| &*hold.spend == spend).map(|hold| hold.amount).sum()
+    }
+
     /// The leases of a node whose money is held.
     pub fn leases(&self, node: usize) -> BTreeSet<LeaseId> {
         self.holds.values().filter(|hold| hold.node == node).map(|hold| hold.lease).collect()
@@ -82,26 +88,27 @@ impl Bank {
         &self.settled
     }
 
-    /// What a node's holds of an account beside those of known leases are.
-    pub fn held_beside(&self, node: usize, account: &str, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
-        let is_unknown = |money: &Money| !known.contains(&(money.lease, money.opened));
-        self.held_of(node, account).into_iter().filter(is_unknown).map(|money| money.amount.0).sum()
+    /// What a node's holds for an account beside those of known leases are.
+    pub fn held_beside(&self, node: usize, spend: &str, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
+        let is_known = |id| lease_of(id).is_some_and(|(opened, _, lease)| known.contains(&(lease, opened)));
+        let of_it = self.holds.iter().filter(|(id, hold)| hold.node == node && *hold.spend == *spend && !is_known(id));
+        of_it.map(|(_, hold)| hold.amount).sum()
     }
 
-    /// What was paid of a node's holds of an account for other leases than the known ones, and that was settled behind
+    /// What was paid of a node's holds for an account for other leases than the known ones, and that was settled behind
     /// the first `behind`.
-    pub fn paid_beside(&self, node: usize, account: &str, behind: usize, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
-        let of_it = self.settled[behind..].iter().filter(|paid| paid.node == node && *paid.account == *account);
+    pub fn paid_beside(&self, node: usize, spend: &str, behind: usize, known: &BTreeSet<(LeaseId, TimeMs)>) -> u64 {
+        let of_it = self.settled[behind..].iter().filter(|paid| paid.node == node && *paid.spend == *spend);
         of_it.filter(|paid| !known.contains(&(paid.lease, paid.opened))).map(|paid| paid.amount).sum()
     }
 
-    /// What was paid of a node's holds of an account.
-    pub fn paid_by(&self, node: usize, account: &str) -> u64 {
-        let of_it = self.settled.iter().filter(|paid| paid.node == node && *paid.account == *account);
+    /// What was paid of a node's holds for an account.
+    pub fn paid_by(&self, node: usize, spend: &str) -> u64 {
+        let of_it = self.settled.iter().filter(|paid| paid.node == node && *paid.spend == *spend);
         of_it.map(|paid| paid.amount).sum()
     }
 
-    /// The same one by one, newest first.
+    /// What was paid of a node's holds of an account one by one, newest first.
     pub fn payments(&self, node: usize, account: &str) -> Vec<control::Paid> {
         let of_it = self.settled.iter().rev().filter(|paid| paid.node == node && *paid.account == *account);
         of_it
@@ -152,16 +159,19 @@ impl Bank {
         *self.balances.get_mut(&account).expect("it has a hold") -= spent;
         self.fund(&spend, spent);
         let opened = settlement.money.opened;
-        self.settled.push(Paid { node, lease, opened, account, amount: spent, campaign });
+        self.settled.push(Paid { node, lease, opened, account, spend, amount: spent, campaign });
         self.over.insert(id, spent);
         Settled::Done
     }
 
-    /// Accounts have what is held of them, all of them together what was funded, and spent accounts what was paid.
-    pub fn check(&self, account: &str, spend: &str, funds: u64) -> Result<(), String> {
-        let (left, held, spent) = (self.balance(account), self.held(account), self.balance(spend));
+    /// An account has what is held of it, together with what was paid out of it to others what was funded.
+    pub fn check(&self, account: &str, spends: &[Box<str>], funds: u64) -> Result<(), String> {
+        let (left, held) = (self.balance(account), self.held(account));
+        let spent: u64 = spends.iter().map(|spend| self.balance(spend)).sum();
         if held > left || left.checked_add(spent) != Some(funds) {
-            return Err(format!("{account} has {left} of {funds}, of which {held} is held, and {spend} has {spent}"));
+            return Err(format!(
+                "{account} has {left} of {funds}, of which {held} is held, and {spends:?} have {spent}"
+            ));
         }
         Ok(())
     }
