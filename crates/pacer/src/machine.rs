@@ -163,7 +163,14 @@ impl Campaigns {
         Ok(amount)
     }
 
-    fn put(&self, id: &str, plan: &Plan, by: &str, allowed: Allowed, now: TimeMs) -> Result<(What, Outcome), Outcome> {
+    fn put(
+        &self,
+        id: &str,
+        plan: &Plan,
+        by: &str,
+        allowed: Allowed,
+        clock: TimeMs,
+    ) -> Result<(What, Outcome), Outcome> {
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
             let last = self.forgotten.get(id);
@@ -210,7 +217,7 @@ impl Campaigns {
             return Err(put(number, known.version, Change::Stale));
         }
         let outcome = put(number, version, Change::Changed);
-        let merged = campaign.merged(&plan, now);
+        let merged = campaign.merged(&plan, clock);
         Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into(), merged }, outcome))
     }
 
@@ -341,15 +348,15 @@ impl Machine for Campaigns {
     where
         'a: 'a,
     {
-        // A clock that goes back makes no times that do.
-        let now = now.max(self.time);
+        // A clock that goes back makes no times that do. But which day it is, it says itself: leases go by it.
+        let (clock, now) = (now, now.max(self.time));
         let append = |what: What, outcome| Decision::Append { event: Event { at: now, what }, outcome };
         let maybe = |(what, outcome): (Option<What>, Outcome)| match what {
             Some(what) => append(what, outcome),
             None => Decision::Answer(outcome),
         };
         match command {
-            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed, now) {
+            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed, clock) {
                 Ok((what, outcome)) => append(what, outcome),
                 Err(outcome) => Decision::Answer(outcome),
             },

@@ -90,7 +90,7 @@ struct World {
     node: usize,
     chance: Rc<Chance>,
     now: Cell<u64>,
-    /// By how much the time of records is ahead of that: a start had a clock that was.
+    /// By how much the clock is ahead of that for the next record: a start had one that was.
     ahead: Cell<u64>,
     /// Each with its log.
     shards: RefCell<Vec<(Campaigns, Vec<Event>)>>,
@@ -126,6 +126,7 @@ impl World {
         match state.decide(command, ALLOWED, TimeMs(self.now.get() + self.ahead.get())) {
             Decision::Answer(outcome) => outcome,
             Decision::Append { event, outcome } => {
+                self.ahead.set(0);
                 log.push(event.clone());
                 state.apply(&event, place(log.len()));
                 outcome

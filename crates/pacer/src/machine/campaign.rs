@@ -144,12 +144,12 @@ impl Campaign {
     }
 
     /// Which days of its zone count as today of the zone of another plan: all in which some of today is.
-    pub fn merged(&self, plan: &Plan, now: TimeMs) -> Option<MergedDays> {
+    pub fn merged(&self, plan: &Plan, clock: TimeMs) -> Option<MergedDays> {
         if self.plan.zone == plan.zone || is_planted(Bug::DaysOfZoneApart) {
             return None;
         }
         let (before, behind) = (zone::find(&self.plan.zone)?, zone::find(&plan.zone)?);
-        let today = zone::day_at(&behind, now);
+        let today = zone::day_at(&behind, clock);
         let day_of = |at: u64| zone::day_at(&before, TimeMs(at)).number;
         MergedDays::of(&self.days, (day_of(today.begins.0), day_of(today.ends.0 - 1)), today.number)
     }

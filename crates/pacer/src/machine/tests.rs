@@ -288,6 +288,21 @@ fn another_zone_gives_no_second_cap_for_today() {
     driven.state.assert_sound();
 }
 
+/// Behind a start with a clock that was ahead, records stand still, and leases go by the clock.
+#[test]
+fn another_zone_gives_no_second_cap_where_records_are_ahead_of_the_clock() {
+    let mut driven = Driven::new();
+    driven.put("shoes", in_zone("UTC"));
+    driven.now = TimeMs(101 * DAY_MS + 60_000);
+    driven.put("shoes", Plan { paused: true, ..in_zone("UTC") });
+    driven.now = TimeMs(101 * DAY_MS - 60_000);
+    driven.put("shoes", in_zone("Asia/Tokyo"));
+    assert_eq!(driven.open(1, 30, 101).map(|lease| lease.amount.0), Ok(30), "nine in the morning there");
+    driven.put("shoes", in_zone("UTC"));
+    assert_eq!(driven.open(1, 40, 100).map(|lease| lease.amount.0), Ok(10), "a minute before midnight");
+    driven.state.assert_sound();
+}
+
 /// Whoever asks has not heard of the new zone, and says a day that is over there, or has not begun.
 #[test]
 fn what_is_asked_for_by_the_zone_of_before_is_leased_for_no_day() {
