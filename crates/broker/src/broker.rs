@@ -15,6 +15,7 @@ mod durable;
 mod ending;
 mod feeds;
 mod intake;
+mod leave;
 mod notices;
 mod operate;
 mod operator_scan;
@@ -222,7 +223,7 @@ impl<L: LogStore> Broker<L> {
         // A shard may have failed just now.
         self.run_deferred_disconnects(now);
         self.publish_facts(now);
-        worked
+        worked || self.clients.has_left()
     }
 
     fn publish_facts(&mut self, now: TimeMs) {

@@ -6,6 +6,7 @@
 
 mod deliver;
 mod inputs;
+mod left;
 mod outboxes;
 mod send;
 mod sound;
@@ -14,6 +15,7 @@ mod waiting;
 use hashbrown::{HashMap, HashTable};
 
 use self::inputs::Inputs;
+use self::left::LeftMessages;
 use self::outboxes::Outboxes;
 use self::waiting::Backlogs;
 use crate::connection::{Connection, ConnectionState};
@@ -22,9 +24,12 @@ use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::UNREAD_FREE_BYTES;
 use crate::rights::RightsTable;
 use crate::session::{Session, SessionRef, Stage};
+use crate::share::OfGroup;
 use crate::slab::Slab;
 use crate::template::Templates;
 use crate::{BrokerFacts, BrokerLimits, ConnectionKey};
+
+pub(crate) use self::left::{Groups, LeftMessage};
 
 /// See the module's description.
 #[derive(Debug)]
@@ -39,6 +44,7 @@ pub(crate) struct Clients {
     queued: HashMap<SessionIndex, (u64, u64)>,
     pub outboxes: Outboxes,
     backlogs: Backlogs,
+    left: LeftMessages,
     inputs: Inputs,
     /// The rights of all connections.
     pub rights: RightsTable,
@@ -64,6 +70,8 @@ pub(crate) struct Copy<'a> {
     pub qos: u8,
     pub retain: bool,
     pub subscription_ids: &'a [u32],
+    /// By which share group it comes, if by one.
+    pub of_group: Option<OfGroup>,
 }
 
 /// The result of delivering a copy to a client.
@@ -85,6 +93,7 @@ impl Clients {
             queued: HashMap::new(),
             outboxes: Outboxes::default(),
             backlogs: Backlogs::default(),
+            left: LeftMessages::default(),
             inputs: Inputs::default(),
             rights: RightsTable::default(),
             flushable: Vec::new(),

@@ -6,7 +6,7 @@ mod incoming;
 mod window;
 
 pub(crate) use answers::{Answer, Answers, OUTCOME_UNKNOWN, worse};
-pub(crate) use backlog::{Backlog, QueuedMessage};
+pub(crate) use backlog::{Backlog, GroupMessage, QueuedMessage};
 pub(crate) use incoming::{AllIncoming, Incoming, IncomingStage};
 pub(crate) use window::{Flight, Window};
 
@@ -15,7 +15,8 @@ pub(crate) use window::{Flight, Window};
 pub(crate) struct Flow {
     /// Publications of QoS 1 and 2 on their way to the client.
     pub window: Window,
-    /// Messages that wait in memory for the window or the outbox to open.
+    /// Messages that wait in memory for the window or the outbox to open, and those of share groups until they are
+    /// acknowledged.
     pub backlog: Backlog,
     /// Answers that the client's publications wait for.
     pub answers: Answers,

@@ -143,6 +143,8 @@ pub const PASS_ENDINGS_MAX: usize = DUE_LOOKED_AT_MAX / 4;
 pub const PASS_ENDINGS: usize = 8;
 /// How long a CONNECT, or an operator, waits until others have what a member has that it ends, in milliseconds.
 pub const PASS_WAIT_MS: u64 = 3_000;
+/// Messages that members have left whose sessions live in memory alone, which one step gives to others.
+pub const LEFT_PER_STEP: usize = 256;
 /// A member for whom more than this waits is given nothing that was another's.
 pub const PASS_WAITING_MAX: usize = 64;
 /// How often it is tried to write them, in milliseconds.

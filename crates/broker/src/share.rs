@@ -32,6 +32,14 @@ impl GroupName {
     }
 }
 
+/// By which share group a message came, and the [`hash`] of its publisher's client id, if share groups go by it: what
+/// another member is picked by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OfGroup {
+    pub group: GroupName,
+    pub client: u64,
+}
+
 /// The member that stands for its share group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picked {

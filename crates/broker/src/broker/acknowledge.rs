@@ -21,11 +21,14 @@ impl<L: LogStore> Broker<L> {
         self.clients.sessions[place].flow().window.advance(number, to);
     }
 
-    /// A message of a durable session has reached its client for good.
+    /// A message has reached its client for good.
     fn acknowledge(&mut self, place: SessionIndex, number: u64) {
         let session = &self.clients.sessions[place];
-        if let Some(slot) = session.slot {
-            self.shards.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+        match session.slot {
+            Some(slot) => {
+                self.shards.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+            }
+            None => self.clients.acknowledged(place, number),
         }
     }
 

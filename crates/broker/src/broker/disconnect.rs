@@ -210,6 +210,7 @@ impl<L: LogStore> Broker<L> {
     ) -> bool {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection.is_none(), "a session ends without a connection");
+        self.leave_to_groups(place);
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
             let filter: Box<str> = self.subscriptions.filter(*node).into();

@@ -339,7 +339,7 @@ impl<L: LogStore> Broker<L> {
                 feed.is_over = true;
                 let meta = MessageMeta { qos: 0, retain: false, expires_at: None };
                 let message_ref = MessageRef::new(topic, &[], &payload, meta);
-                let copy = Copy { qos: 0, retain: false, subscription_ids: &[] };
+                let copy = Copy { qos: 0, retain: false, subscription_ids: &[], of_group: None };
                 let index = self.clients.sessions[place].connection.expect("feeds end with their connection");
                 self.clients.begin_message();
                 self.clients.publish(index, &message_ref, copy, false, 0, now);
@@ -451,7 +451,7 @@ impl<L: LogStore> Broker<L> {
             }
             let ids = [feed.subscription_id];
             let subscription_ids = if feed.subscription_id == 0 { &[][..] } else { &ids[..] };
-            let copy = Copy { qos, retain: false, subscription_ids };
+            let copy = Copy { qos, retain: false, subscription_ids, of_group: None };
             self.clients.begin_message();
             // [MQTT-3.1.2-25]: a message that is too large for a client counts as delivered.
             let sending = self.clients.publish(index, &message_ref, copy, dup, packet_id, now);

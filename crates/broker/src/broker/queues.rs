@@ -441,7 +441,7 @@ impl<L: LogStore> Broker<L> {
             }
             let ids = [receiver.subscription_id];
             let subscription_ids = if receiver.subscription_id == 0 { &[][..] } else { &ids[..] };
-            let copy = Copy { qos: 1, retain: false, subscription_ids };
+            let copy = Copy { qos: 1, retain: false, subscription_ids, of_group: None };
             self.clients.begin_message();
             let sending = self.clients.publish(index, &message_ref, copy, false, packet_id, now);
             if sending == Sending::TooLarge {

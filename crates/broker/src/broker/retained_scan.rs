@@ -330,9 +330,8 @@ impl<L: LogStore> Broker<L> {
                 journaled.push(Arc::clone(message));
             } else {
                 // It is sent because of a subscription, so RETAIN is 1 (MQTT 5, 3.3.1.3).
-                let queued =
-                    QueuedMessage { message: Arc::clone(message), qos, retain: true, subscription_ids: ids.into() };
-                waiting.push_retained(queued);
+                let (message, subscription_ids) = (Arc::clone(message), ids.into());
+                waiting.push_retained(QueuedMessage { message, qos, retain: true, subscription_ids, of_group: None });
             }
             room -= 1;
             room > 0

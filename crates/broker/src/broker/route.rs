@@ -21,7 +21,7 @@ use super::Broker;
 use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
-use crate::clients::{Copy, Delivery};
+use crate::clients::{Copy, Delivery, LeftMessage};
 use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
@@ -30,7 +30,7 @@ use crate::peer::{Item, Source};
 use crate::retained::Retained;
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::shards::Wait;
-use crate::share::Picked;
+use crate::share::{OfGroup, Picked};
 use crate::subscriptions::{Entry, EntryOptions, Matches, Presence};
 
 /// The result of routing a message.
@@ -121,12 +121,36 @@ impl<L: LogStore> Broker<L> {
         }
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.matches(message_ref.topic, source.client, &mut found);
+        let routed = self.send_found(message_ref, &found, source, now);
+        self.routing.matches = found;
+        routed
+    }
+
+    /// Sends a message that another member of a share group was to get, to one that is there now. Whether there is one.
+    pub(super) fn route_left(&mut self, left: &LeftMessage, now: TimeMs) -> bool {
+        let LeftMessage { message, filter, client } = left;
+        let mut found = std::mem::take(&mut self.routing.matches);
+        self.subscriptions.match_of_group(filter, message.topic(), *client, &mut found);
+        let source = Source { client: *client, ..Source::default() };
+        let routed = self.send_found(&mut MessageRef::of(message), &found, &source, now);
+        self.routing.matches = found;
+        routed.matched
+    }
+
+    /// Sends a message to those who were found.
+    fn send_found(
+        &mut self,
+        message_ref: &mut MessageRef<'_>,
+        found: &Matches,
+        source: &Source,
+        now: TimeMs,
+    ) -> Routed {
         self.routing.steps += found.visits() as u64;
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
             let own = self.options.worker;
             for worker in self.peers.others() {
-                self.send_over(worker, message_ref, &found, source, &mut routed);
+                self.send_over(worker, message_ref, found, source, &mut routed);
             }
             assert!(routed.awaited.words() < self.options.workers(), "each other worker says one word");
             let picked = found.picked().iter().filter(|picked| u16::from(picked.entry.worker) == own);
@@ -134,7 +158,6 @@ impl<L: LogStore> Broker<L> {
                 self.deliver_here(message_ref, found.receivers(own as u8), picked, found.filters() > 1, source, now);
             routed.awaited.add_records(own, acks);
         }
-        self.routing.matches = found;
         routed
     }
 
@@ -190,7 +213,7 @@ impl<L: LogStore> Broker<L> {
             self.deliver_merged(message_ref, receivers, source, now);
         } else {
             for entry in receivers {
-                self.deliver_to(message_ref, entry, source, now);
+                self.deliver_to(message_ref, entry, None, source, now);
             }
         }
         // What is new to a share group was published while it was subscribed.
@@ -201,7 +224,8 @@ impl<L: LogStore> Broker<L> {
                 continue;
             }
             let before = self.routing.durable.len();
-            self.deliver_to(message_ref, entry, source, now);
+            let of_group = OfGroup { group: *group, client: source.client };
+            self.deliver_to(message_ref, entry, Some(of_group), source, now);
             if source.origin.is_some() {
                 self.routing.durable[before..].iter_mut().for_each(|receiver| receiver.part = group.part());
             }
@@ -212,10 +236,17 @@ impl<L: LogStore> Broker<L> {
     }
 
     #[inline]
-    fn deliver_to(&mut self, message_ref: &mut MessageRef<'_>, entry: &Entry, source: &Source, now: TimeMs) {
+    fn deliver_to(
+        &mut self,
+        message_ref: &mut MessageRef<'_>,
+        entry: &Entry,
+        of_group: Option<OfGroup>,
+        source: &Source,
+        now: TimeMs,
+    ) {
         let ids = [entry.subscription_id];
         let ids = if entry.subscription_id == 0 { &[][..] } else { &ids[..] };
-        self.deliver_copy(message_ref, entry, ids, source, now);
+        self.deliver_copy(message_ref, entry, (ids, of_group), source, now);
     }
 
     /// A session with several filters that match gets one copy, with the highest QoS and all identifiers.
@@ -238,7 +269,7 @@ impl<L: LogStore> Broker<L> {
                 merged.options = flags.with(EntryOptions::of_qos(qos));
             }
             merged.options = merged.options.without(EntryOptions::NO_LOCAL);
-            self.deliver_copy(message_ref, &merged, &ids, source, now);
+            self.deliver_copy(message_ref, &merged, (&ids, None), source, now);
         }
     }
 
@@ -258,7 +289,7 @@ impl<L: LogStore> Broker<L> {
         &mut self,
         message_ref: &mut MessageRef<'_>,
         entry: &Entry,
-        ids: &[u32],
+        (ids, of_group): (&[u32], Option<OfGroup>),
         source: &Source,
         now: TimeMs,
     ) {
@@ -304,7 +335,7 @@ impl<L: LogStore> Broker<L> {
         if source.is_again {
             return;
         }
-        let copy = Copy { qos, retain, subscription_ids: ids };
+        let copy = Copy { qos, retain, subscription_ids: ids, of_group };
         if self.clients.deliver(entry.session, message_ref, copy, now) == Delivery::Refused {
             self.routing.refused.push(self.clients.session_ref(entry.session));
         }

@@ -219,6 +219,8 @@ impl<L: LogStore> Broker<L> {
                 // It had its time.
                 if self.clients.sessions[place].is_durable() {
                     self.passing.is_left(place, Some(TimeMs(0)));
+                } else {
+                    self.leave_to_ready(place);
                 }
             }
             self.look_at_member(place, now);

@@ -468,6 +468,7 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         match session.slot {
             None => {
+                self.leave_unsent(place, filter);
                 self.remove(place, filter);
             }
             Some(slot) => {

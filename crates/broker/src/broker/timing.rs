@@ -38,6 +38,7 @@ impl<L: LogStore> Broker<L> {
         self.step_drain(now);
         self.step_shares(now);
         self.step_pass_on(now);
+        self.step_left(now);
         self.step_endings(now);
     }
 }

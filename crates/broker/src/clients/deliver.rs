@@ -4,6 +4,10 @@
 //!   deliver ─┬─ QoS 0, or window open ─▶ publish ─▶ template, or own encoding ─▶ outbox
 //!            └─ no room ─▶ backlog ─ pump_backlog ─▶ publish
 //! ```
+//!
+//! What came by a share group is kept until it is acknowledged: see `left.rs`.
+
+use std::sync::Arc;
 
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::EntryView;
@@ -11,7 +15,7 @@ use tidegate_wire::mqtt::{AckKind, PublishOut, QoS, ReasonCode, Version, encode_
 
 use super::{Clients, Copy, Delivery, Sending};
 use crate::connection::{Connection, ConnectionState, Flags};
-use crate::flow::{Flight, QueuedMessage, Window};
+use crate::flow::{Flight, GroupMessage, QueuedMessage, Window};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::limits::ALIAS_BYTES_OUT_MAX;
 use crate::message_ref::MessageRef;
@@ -60,11 +64,14 @@ impl Clients {
             }
             return delivery;
         }
-        self.start(session, index, message_ref, copy, now);
+        let number = self.start(session, index, message_ref, copy, now);
+        if let (Some(number), Some(of_group), 1) = (number, copy.of_group, copy.qos) {
+            self.keep(session, index, number, GroupMessage { message: message_ref.shared_message(), of_group });
+        }
         Delivery::Done
     }
 
-    /// Sends a publication of QoS 1 or 2 and opens its flight.
+    /// Sends a publication of QoS 1 or 2 and opens its flight. Returns its number; `None` if it is not sent.
     fn start(
         &mut self,
         session: SessionIndex,
@@ -72,7 +79,7 @@ impl Clients {
         message_ref: &MessageRef<'_>,
         copy: Copy<'_>,
         now: TimeMs,
-    ) {
+    ) -> Option<u64> {
         let flight = if copy.qos == 1 { Flight::Sent1 } else { Flight::Sent2 };
         let window = &mut self.sessions[session].flow().window;
         let number = window.start(flight);
@@ -85,7 +92,9 @@ impl Clients {
         let sending = self.publish(index, message_ref, copy, false, Window::packet_id(number), now);
         if sending == Sending::TooLarge {
             self.sessions[session].flow().window.advance(number, Flight::Done);
+            return None;
         }
+        Some(number)
     }
 
     /// Keeps a copy for a clean session until its client has room for it.
@@ -123,10 +132,10 @@ impl Clients {
             }
         };
         assert!(copy.qos > 0, "QoS 0 does not wait");
-        let Copy { qos, retain, subscription_ids } = copy;
+        let Copy { qos, retain, subscription_ids, of_group } = copy;
         let waiting = &mut self.sessions[session].flow().backlog;
         waiting.is_anonymous = is_anonymous;
-        waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into() });
+        waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into(), of_group });
         self.settle_backlog(session, held);
         delivery
     }
@@ -165,14 +174,17 @@ impl Clients {
 
     fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex, queued: &QueuedMessage, now: TimeMs) {
         let message_ref = MessageRef::of(&queued.message);
-        let copy = Copy { qos: queued.qos, retain: queued.retain, subscription_ids: &queued.subscription_ids };
+        let QueuedMessage { qos, retain, ref subscription_ids, of_group, .. } = *queued;
+        let copy = Copy { qos, retain, subscription_ids, of_group };
         self.begin_message();
-        if queued.qos == 0 {
+        if qos == 0 {
             self.publish(index, &message_ref, copy, false, 0, now);
         } else if message_ref.expiry_s(now).is_err() {
             self.facts.dropped_expired += 1;
-        } else {
-            self.start(session, index, &message_ref, copy, now);
+        } else if let (Some(number), Some(of_group), 1) =
+            (self.start(session, index, &message_ref, copy, now), of_group, qos)
+        {
+            self.keep(session, index, number, GroupMessage { message: Arc::clone(&queued.message), of_group });
         }
     }
 
@@ -213,7 +225,8 @@ impl Clients {
             true => self.is_unreadable(session, message_ref.topic),
             false => self.is_withheld(session, subscriptions, message_ref.topic),
         };
-        let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
+        let (qos, retain, subscription_ids) = (entry.qos(), entry.retain(), entry.subscription_ids());
+        let copy = Copy { qos, retain, subscription_ids, of_group: None };
         self.begin_message();
         if is_forbidden || self.publish(index, &message_ref, copy, dup, packet_id, now) == Sending::TooLarge {
             self.sessions[session].flow().window.advance(number, Flight::Done);

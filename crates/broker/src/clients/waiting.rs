@@ -1,5 +1,5 @@
-//! What waits in memory for the clients of one worker, of all together: in their outboxes, and in the inboxes of
-//! sessions that end with their connection.
+//! What waits in memory for the clients of one worker, of all together: in their outboxes, in the inboxes of sessions
+//! that end with their connection, and what of share groups is not acknowledged or left to others.
 //!
 //! ```text
 //!   one more publication ─ has its client a share of what is left? ─┬─ yes ─▶ outbox, or inbox
@@ -58,7 +58,7 @@ impl Clients {
 
     /// Whether so much would wait that shares are looked at.
     #[inline]
-    fn is_scarce(&self, bytes: usize) -> bool {
+    pub(super) fn is_scarce(&self, bytes: usize) -> bool {
         self.waiting_bytes() + bytes as u64 > self.limits.waiting_bytes_max / WAITING_SCARCE_PART
     }
 
@@ -134,13 +134,13 @@ impl Clients {
         let flows = || self.sessions.in_use().filter_map(|place| self.sessions[place].flow.as_ref());
         let bytes: usize = flows().map(|flow| flow.backlog.bytes()).sum();
         let anonymous: usize = flows().filter(|flow| flow.backlog.is_anonymous).map(|flow| flow.backlog.bytes()).sum();
-        assert_eq!(bytes as u64, self.backlogs.bytes, "bytes behind outboxes");
+        assert_eq!((bytes + self.left.bytes()) as u64, self.backlogs.bytes, "bytes behind outboxes");
         assert_eq!(anonymous as u64, self.backlogs.anonymous_bytes, "those of clients without a user");
     }
 }
 
 impl Backlogs {
-    fn change(&mut self, before: u64, after: u64, is_anonymous: bool) {
+    pub(super) fn change(&mut self, before: u64, after: u64, is_anonymous: bool) {
         assert!(before <= self.bytes, "what leaves was counted when it came");
         self.bytes = self.bytes - before + after;
         if is_anonymous {

@@ -1,5 +1,5 @@
-//! Messages that wait in memory for one client: what a clean session could not be sent at once, and retained messages
-//! for a new subscription.
+//! Messages that are kept in memory for one client: what a clean session could not be sent at once, retained messages
+//! for a new subscription, and what came by share groups until it is acknowledged, so that others can get it.
 
 #[cfg(test)]
 mod tests;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use tidegate_machines::topic::Message;
 
+use crate::share::{GroupName, OfGroup};
+
 /// One message that waits.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedMessage {
@@ -16,6 +18,20 @@ pub(crate) struct QueuedMessage {
     pub qos: u8,
     pub retain: bool,
     pub subscription_ids: Box<[u32]>,
+    pub of_group: Option<OfGroup>,
+}
+
+/// A message that came by a share group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupMessage {
+    pub message: Arc<Message>,
+    pub of_group: OfGroup,
+}
+
+impl GroupMessage {
+    fn bytes(&self) -> usize {
+        QueuedMessage::bytes_of(&self.message)
+    }
 }
 
 impl QueuedMessage {
@@ -29,7 +45,8 @@ impl QueuedMessage {
     }
 }
 
-/// Two queues: `live` is bounded by policy; `retained` by the number of retained messages, whose bodies are shared.
+/// Three queues: `live` and `unacknowledged` are bounded by policy, each for itself; `retained` by the number of retained
+/// messages, whose bodies are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     live: VecDeque<QueuedMessage>,
@@ -37,9 +54,13 @@ pub(crate) struct Backlog {
     /// Its client has no user.
     pub is_anonymous: bool,
     retained: VecDeque<QueuedMessage>,
+    /// What was sent with QoS 1, by number. It does not wait.
+    unacknowledged: VecDeque<(u64, GroupMessage)>,
+    unacknowledged_bytes: usize,
 }
 
 impl Backlog {
+    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty() && self.retained.is_empty()
     }
@@ -49,9 +70,52 @@ impl Backlog {
         self.live.len()
     }
 
-    /// Their bytes.
+    /// Their bytes, and those of what is not acknowledged.
     pub fn bytes(&self) -> usize {
-        self.live_bytes
+        self.live_bytes + self.unacknowledged_bytes
+    }
+
+    /// Whether one more message of such a size may be kept until it is acknowledged.
+    pub fn may_keep(&self, message: &Message, messages_max: u32, bytes_max: usize) -> bool {
+        let bytes = QueuedMessage::bytes_of(message);
+        self.unacknowledged.len() < messages_max as usize && self.unacknowledged_bytes + bytes <= bytes_max
+    }
+
+    /// Keeps what was sent under a number above all before.
+    pub fn keep(&mut self, number: u64, sent: GroupMessage) {
+        assert!(self.unacknowledged.back().is_none_or(|(last, _)| *last < number), "what is sent later comes behind");
+        self.unacknowledged_bytes += sent.bytes();
+        self.unacknowledged.push_back((number, sent));
+    }
+
+    /// The client has what was sent under this number. Whether it was kept.
+    pub fn acknowledged(&mut self, number: u64) -> bool {
+        let Ok(at) = self.unacknowledged.binary_search_by_key(&number, |(number, _)| *number) else { return false };
+        let (_, sent) = self.unacknowledged.remove(at).expect("it was found there");
+        self.unacknowledged_bytes -= sent.bytes();
+        true
+    }
+
+    /// Takes out what came by some share groups and is not acknowledged, the oldest first: what was sent, and what waits.
+    pub fn take_of_groups(&mut self, is_of: impl Fn(GroupName) -> bool) -> Vec<GroupMessage> {
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.unacknowledged).into_iter().partition(|(_, sent)| is_of(sent.of_group.group));
+        self.unacknowledged = kept;
+        let mut all: Vec<GroupMessage> = taken.into_iter().map(|(_, sent)| sent).collect();
+        self.unacknowledged_bytes -= all.iter().map(GroupMessage::bytes).sum::<usize>();
+        all.extend(self.take_waiting_of_groups(&is_of));
+        all
+    }
+
+    /// The same of what waits alone.
+    pub fn take_waiting_of_groups(&mut self, is_of: impl Fn(GroupName) -> bool) -> Vec<GroupMessage> {
+        let is_asked = |queued: &QueuedMessage| queued.of_group.is_some_and(|of| is_of(of.group));
+        let (taken, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.live).into_iter().partition(is_asked);
+        self.live = kept;
+        self.live_bytes -= taken.iter().map(QueuedMessage::bytes).sum::<usize>();
+        let of_group =
+            |QueuedMessage { message, of_group, .. }| of_group.map(|of_group| GroupMessage { message, of_group });
+        taken.into_iter().filter_map(of_group).collect()
     }
 
     /// Whether it has room for one more of such a size.
@@ -100,6 +164,9 @@ impl Backlog {
     pub fn assert_sound(&self) {
         let bytes: usize = self.live.iter().map(QueuedMessage::bytes).sum();
         assert_eq!(bytes, self.live_bytes, "bytes of messages that wait");
+        let bytes: usize = self.unacknowledged.iter().map(|(_, sent)| sent.bytes()).sum();
+        assert_eq!(bytes, self.unacknowledged_bytes, "bytes of messages that are not acknowledged");
+        assert!(self.unacknowledged.iter().is_sorted_by_key(|(number, _)| *number), "they stand in their order");
         assert!(self.live.iter().all(|queued| queued.qos > 0), "QoS 0 does not wait");
         assert!(self.retained.iter().all(|queued| queued.retain), "a retained message says that it is one");
     }

@@ -1,9 +1,10 @@
 //! Finds the receivers of a message: the walk through the tree, and a reused buffer for its result.
 
 use tidegate_planted::{Bug, is_planted};
+use tidegate_wire::mqtt::split_filter;
 
 use super::{Entry, Flags, NodeData, Owner, Subscriptions};
-use crate::share::Picked;
+use crate::share::{GroupName, Picked};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// Members of a share group that are weighed in the time of one visit to a node, about: they stand side by side.
@@ -90,6 +91,17 @@ impl Subscriptions {
     /// share groups go by it. `found` is cleared first.
     pub fn matches(&self, topic: &str, client: u64, found: &mut Matches) {
         self.walk(topic, Whose::All(client), found);
+    }
+
+    /// As [`Self::matches`], but only a member of one share group, as clients subscribe to it.
+    pub fn match_of_group(&self, filter: &str, topic: &str, client: u64, found: &mut Matches) {
+        found.clear();
+        let parts = split_filter(filter);
+        if let Some(node) = self.find(parts.share_group, parts.filter) {
+            let (picked, weighed) = self.pick(node, topic, client);
+            found.picked.extend(picked.map(|entry| Picked { entry, group: GroupName::of(filter) }));
+            found.visits += 1 + weighed / WEIGHED_PER_VISIT;
+        }
     }
 
     /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker

@@ -6,6 +6,7 @@ mod durable_sessions;
 mod feeds;
 mod full_disk;
 mod kept;
+mod leave;
 mod limits;
 mod losses;
 mod operator;

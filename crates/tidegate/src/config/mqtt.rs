@@ -109,9 +109,11 @@ config! {
             "with inbox_policy = \"refuse\": seconds for which a connected client that takes nothing of what it is \
              sent has its full inbox refuse messages; after that they are lost to it, and taken for others";
         clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
-            "messages that wait for a session that ends with its connection (in memory)";
+            "messages that wait for a session that ends with its connection (in memory); as many that came by share \
+             groups are kept until they are acknowledged, so that another member can get them";
         clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
-            "bytes that wait for a session that ends with its connection (in memory)";
+            "bytes that wait for a session that ends with its connection (in memory); the same again of share groups, \
+             as above";
         clean_inbox_policy: CleanInboxPolicyWord = "drop_newest", .., restart,
             "what makes room in such an inbox; \"refuse\" disconnects the client with 0x97";
         slow_reader: SlowReaderWord = "drop", .., restart,

@@ -3,7 +3,7 @@ use tidegate_machines::topic::MessageMeta;
 
 fn queued(payload: &str) -> QueuedMessage {
     let message = Arc::new(Message::new("t", &[], payload.as_bytes(), MessageMeta::default()));
-    QueuedMessage { message, qos: 1, retain: false, subscription_ids: Box::default() }
+    QueuedMessage { message, qos: 1, retain: false, subscription_ids: Box::default(), of_group: None }
 }
 
 fn payload(queued: Option<QueuedMessage>) -> Option<String> {

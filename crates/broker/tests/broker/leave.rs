@@ -1,0 +1,122 @@
+//! What a member of a share group has whose session lives in memory alone goes to another when it is over.
+
+use tidegate_broker::BrokerLimits;
+
+use crate::support::{World, WorldOptions};
+
+fn world() -> World {
+    world_with(BrokerLimits::default())
+}
+
+fn world_with(limits: BrokerLimits) -> World {
+    let limits = BrokerLimits { share_stalled_ms: 5_000, sys_interval_ms: 0, ..limits };
+    World::new(WorldOptions { limits, ..WorldOptions::default() })
+}
+
+/// Which payloads a member was sent, in order.
+fn payloads(heard: &str, member: &str) -> Vec<u32> {
+    let lines = heard.lines().filter_map(|line| line.trim().strip_prefix(&format!("{member} < PUBLISH t ")));
+    lines.map(|rest| rest.split(' ').next().unwrap_or_default().parse().expect("a number")).collect()
+}
+
+fn publish(payloads: std::ops::Range<u32>, qos: u8) -> String {
+    payloads.map(|payload| format!("p: PUBLISH t {payload} qos={qos};")).collect()
+}
+
+fn facts(world: &World) -> (u64, u64) {
+    let facts = world.brokers().into_iter().map(|broker| broker.facts());
+    facts.fold((0, 0), |(passed, ended), facts| (passed + facts.shares_passed_on, ended + facts.dropped_ended))
+}
+
+#[test]
+fn what_was_not_acknowledged_and_what_waits_goes_to_another() {
+    for (home, end, other) in [
+        ("", "x: drop", "CONNECT"),
+        ("@1", "x: drop", "CONNECT"),
+        ("@1", "x: DISCONNECT", "CONNECT"),
+        ("@1", "x: drop", "CONNECT expiry=1000"),
+        ("", "x: DISCONNECT", "CONNECT expiry=1000"),
+    ] {
+        let mut world = world();
+        world.run("x: CONNECT recv=4; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+        let heard = world.run(&format!("{}; x: PUBACK 2; x: PUBACK 3 0x80", publish(1..11, 1)));
+        assert_eq!(payloads(&heard, "x"), [1, 2, 3, 4, 5, 6]);
+        world.run(&format!("y{home}: {other}; y: auto; y: SUBSCRIBE $share/g/t qos=1"));
+        let heard = world.run(end);
+        assert_eq!(payloads(&heard, "y"), [1, 4, 5, 6, 7, 8, 9, 10], "2 was taken, and 3 refused: {heard}");
+        assert!(!heard.contains("dup"), "for the other it is a message like others: {heard}");
+        assert_eq!(facts(&world), (8, 0));
+        let heard = world.run("y: drop");
+        assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![], (8, 0)), "all was acknowledged");
+    }
+}
+
+#[test]
+fn it_is_kept_for_who_is_away_if_nobody_is_there() {
+    let mut world = world();
+    world.run("x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    world.run("y@1: CONNECT expiry=1000; y: SUBSCRIBE $share/g/t qos=1; y: drop");
+    world.run(&format!("{}; x: drop", publish(1..4, 1)));
+    let heard = world.run("y@1: CONNECT keep expiry=1000");
+    assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![1, 2, 3], (3, 0)), "{heard}");
+}
+
+#[test]
+fn what_nobody_else_is_there_for_is_counted() {
+    let mut world = world();
+    world.run("x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    world.run("z: CONNECT; z: SUBSCRIBE $share/h/t qos=1; z: auto");
+    let heard = world.run(&format!("{}; x: drop", publish(1..4, 1)));
+    assert_eq!((payloads(&heard, "z"), facts(&world)), (vec![1, 2, 3], (0, 3)), "another group has its own: {heard}");
+}
+
+/// `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
+#[test]
+fn of_qos_2_only_what_waits_goes_to_another() {
+    let mut world = world();
+    world.run("x: CONNECT recv=2; x: SUBSCRIBE $share/g/t qos=2; p: CONNECT");
+    world.run(&publish(1..6, 2));
+    world.run("y: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=2");
+    let heard = world.run("x: drop");
+    assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![3, 4, 5], (3, 0)), "{heard}");
+}
+
+#[test]
+fn what_was_not_sent_goes_to_another_when_its_client_unsubscribes() {
+    let mut world = world();
+    world.run("x: CONNECT recv=2; x: SUBSCRIBE $share/g/t qos=1; x: SUBSCRIBE t qos=1; p: CONNECT");
+    world.run(&publish(1..4, 1));
+    world.run("y@1: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
+    let heard = world.run("x: UNSUBSCRIBE $share/g/t");
+    assert_eq!(payloads(&heard, "y"), [2, 3], "the first one was sent: {heard}");
+    let heard = world.run("x: auto; x: PUBACK 1; x: PUBACK 2");
+    assert_eq!(payloads(&heard, "x"), [2, 3], "its own: {heard}");
+}
+
+#[test]
+fn what_a_client_takes_nothing_of_goes_to_who_is_ready() {
+    let mut world = world();
+    world.run("x: CONNECT recv=2; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    world.run(&publish(1..5, 1));
+    let heard = world.run("wait 10000");
+    assert_eq!((payloads(&heard, "x"), facts(&world)), (vec![], (0, 0)), "nobody else is there: {heard}");
+    let mut world = world_with(BrokerLimits::default());
+    world.run("x: CONNECT recv=2; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    world.run(&publish(1..5, 1));
+    world.run("y@1: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
+    let heard = world.run("wait 10000");
+    assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![1, 2, 3, 4], (4, 0)), "{heard}");
+    let heard = world.run("x: PUBACK 1; x: PUBACK 2; x: drop");
+    assert_eq!(payloads(&heard, "y"), [0; 0], "it is given once: {heard}");
+}
+
+#[test]
+fn what_is_kept_until_it_is_acknowledged_has_a_bound() {
+    let mut world = world_with(BrokerLimits { clean_inbox_messages_max: 3, ..BrokerLimits::default() });
+    world.run("x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    let heard = world.run(&publish(1..6, 1));
+    assert_eq!(payloads(&heard, "x").len(), 5);
+    world.run("y: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
+    let heard = world.run("x: drop");
+    assert_eq!(payloads(&heard, "y"), [1, 2, 3], "{heard}");
+}
