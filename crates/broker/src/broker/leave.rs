@@ -1,10 +1,10 @@
 //! What a member of a share group has whose session lives in memory alone goes to other members (MQTT 5, 4.8.2) when it
 //! is over, when it takes nothing, and, of what was not sent, when it unsubscribes. See `clients/left.rs`.
 //!
-//! Why each message is picked for anew, as when it was published: whoever is there now gets it, also one that keeps it on
-//! the disk. So it may come twice, and what has QoS 2 goes to another only if its delivery has not begun.
-//! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
-//! `[MQTT-4.8.2-6]`: a message that a member refuses is sent to no other member.
+//! Why each message is picked for anew, as when it was published: whoever is there now gets it, also one that keeps it
+//! on the disk. So it may come twice, and what has QoS 2 goes to another only if its delivery has not begun.
+//! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member. `[MQTT-4.8.2-6]`: a
+//! message that a member refuses is sent to no other member.
 
 use std::sync::Arc;
 

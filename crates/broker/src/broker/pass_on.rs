@@ -10,9 +10,9 @@
 //! QoS 1 is passed on; what has QoS 2 may have been begun with its member, and waits for it.
 //! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
 //!
-//! Only between sessions that outlive their connections: what is on the disk stays there (`leave.rs` is about the others).
-//! An inbox does not say by which subscription a message came; so one that may have come by several of a session is left
-//! where it is.
+//! Only between sessions that outlive their connections: what is on the disk stays there (`leave.rs` is about the
+//! others). An inbox does not say by which subscription a message came; so one that may have come by several of a
+//! session is left where it is.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 //!   backlog ────────────┴──── the session ends, or its client is stalled ─▶ left ─▶ another member of its group
 //! ```
 //!
-//! Promise: what is kept and left counts as what waits in memory, and has its bounds: of one client as much as its inbox
-//! may have, and of all nothing where what waits is scarce. What is beyond these is sent, and not kept.
+//! Promise: what is kept and left counts as what waits in memory, and has its bounds: of one client as much as its
+//! inbox may have, and of all nothing where what waits is scarce. What is beyond these is sent, and not kept.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -45,8 +45,8 @@ impl QueuedMessage {
     }
 }
 
-/// Three queues: `live` and `unacknowledged` are bounded by policy, each for itself; `retained` by the number of retained
-/// messages, whose bodies are shared.
+/// Three queues: `live` and `unacknowledged` are bounded by policy, each for itself; `retained` by the number of
+/// retained messages, whose bodies are shared.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     live: VecDeque<QueuedMessage>,
@@ -96,7 +96,8 @@ impl Backlog {
         true
     }
 
-    /// Takes out what came by some share groups and is not acknowledged, the oldest first: what was sent, and what waits.
+    /// Takes out what came by some share groups and is not acknowledged, the oldest first: what was sent, and what
+    /// waits.
     pub fn take_of_groups(&mut self, is_of: impl Fn(GroupName) -> bool) -> Vec<GroupMessage> {
         let (taken, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.unacknowledged).into_iter().partition(|(_, sent)| is_of(sent.of_group.group));
