@@ -3,8 +3,10 @@
 //!
 //! Why each message is picked for anew, as when it was published: whoever is there now gets it, also one that keeps it
 //! on the disk. So it may come twice, and what has QoS 2 goes to another only if its delivery has not begun.
-//! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member. `[MQTT-4.8.2-6]`: a
-//! message that a member refuses is sent to no other member.
+//!
+//! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
+//!
+//! `[MQTT-4.8.2-6]`: a message that a member refuses is sent to no other member.
 
 use std::sync::Arc;
 
