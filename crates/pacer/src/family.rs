@@ -1,8 +1,11 @@
 //! Campaigns as a family of shards: which files they are, how their commands are served, and who asks them.
 
+use std::sync::Arc;
+
 use slab::Slab;
 use tidegate_journal::{Family, Retention};
 use tidegate_machines::ShardIndex;
+use tidegate_runtime::clock::NodeClock;
 use tidegate_runtime::direct::{Direct, Ticket};
 use tidegate_runtime::limits::CLIENT_REQUESTS_MAX;
 use tidegate_runtime::{Address, Client, Outgoing, Replies, ShardAddresses};
@@ -13,7 +16,7 @@ use crate::limits::{
     WORK_OF_PAGE,
 };
 use crate::machine::{
-    Allowed, Campaigns, Command, Event, LeaseId, LeaseWanted, Outcome, PaidLease, PaidOnDay, Refusal, Regained,
+    Allowed, Campaigns, Command, Event, Given, LeaseId, LeaseWanted, Outcome, PaidLease, PaidOnDay, Refusal, Regained,
     RetiredLease, Win,
 };
 use crate::token::Bid;
@@ -42,6 +45,15 @@ pub type CampaignService = Single<CampaignCommands>;
 /// What threads send each other about campaigns.
 pub type CampaignMessage = Direct<CampaignService>;
 
+/// What shards of campaigns are served with.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// What may be.
+    pub allowed: Allowed,
+    /// By which is bid.
+    pub clock: Arc<NodeClock>,
+}
+
 /// The commands of campaigns.
 pub struct CampaignCommands;
 
@@ -50,7 +62,7 @@ impl Commands for CampaignCommands {
     type Event = Event;
     type Machine = Campaigns;
     type Family = CampaignsFamily;
-    type Context = Allowed;
+    type Context = Serving;
     type Ticket = Ticket;
 
     const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
@@ -112,8 +124,8 @@ impl Commands for CampaignCommands {
         }
     }
 
-    fn with(allowed: &Allowed) -> Allowed {
-        *allowed
+    fn with(Serving { allowed, clock }: &Serving) -> Given {
+        Given { allowed: *allowed, clock: clock.now() }
     }
 }
 

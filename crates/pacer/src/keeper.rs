@@ -492,13 +492,18 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
     }
 
     async fn hold(&self) {
-        let money = self.control.borrow().to_hold();
-        self.pieces.of(&money, async |money| self.hold_piece(money).await).await;
+        let (money, is_away) = (self.control.borrow().to_hold(), Cell::new(false));
+        if money.is_empty() {
+            return;
+        }
+        self.pieces.of(&money, async |money| is_away.set(self.hold_piece(money).await || is_away.get())).await;
+        self.note_ledger(is_away.get());
     }
 
-    async fn hold_piece(&self, money: &[Money]) {
+    /// Returns whether the ledger did not say of some of it whether it is held.
+    async fn hold_piece(&self, money: &[Money]) -> bool {
         let held = self.treasury.hold(money.to_vec()).await;
-        self.note_ledger(held.iter().any(|held| matches!(held, Held::Unknown(_))));
+        let is_away = held.iter().any(|held| matches!(held, Held::Unknown(_)));
         let now = self.now.get();
         for (money, held) in money.iter().zip(held) {
             let (mut control, lease) = (self.control.borrow_mut(), &money.lease);
@@ -522,6 +527,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
                 }
             }
         }
+        is_away
     }
 
     /// Says when a ledger that was away answers again. What is wrong then is said anew.

@@ -59,6 +59,16 @@ use summed::Summed;
 
 /// What decisions see beside the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// What may be.
+    pub allowed: Allowed,
+    /// What time it is by the clock by which is bid, and which day therefore. Behind a start with a clock that was
+    /// ahead, the time of records is ahead of that.
+    pub clock: TimeMs,
+}
+
+/// Bounds of campaigns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowed {
     /// Campaigns of a shard.
     pub campaigns_max: usize,
@@ -163,14 +173,8 @@ impl Campaigns {
         Ok(amount)
     }
 
-    fn put(
-        &self,
-        id: &str,
-        plan: &Plan,
-        by: &str,
-        allowed: Allowed,
-        clock: TimeMs,
-    ) -> Result<(What, Outcome), Outcome> {
+    fn put(&self, id: &str, plan: &Plan, by: &str, given: Given) -> Result<(What, Outcome), Outcome> {
+        let Given { allowed, clock } = given;
         let put = |number, version, change| Outcome::Put { number, version, change };
         let Some(number) = self.ids.get(id) else {
             let last = self.forgotten.get(id);
@@ -318,7 +322,7 @@ fn is_id(id: &str) -> bool {
 
 impl Machine for Campaigns {
     type Command<'a> = Command;
-    type With<'a> = Allowed;
+    type With<'a> = Given;
     type Event<'a> = Event;
     type Outcome = Outcome;
     type Mismatch = Mismatch;
@@ -344,19 +348,19 @@ impl Machine for Campaigns {
         }
     }
 
-    fn decide<'a>(&self, command: &Command, allowed: Allowed, now: TimeMs) -> Decision<Event, Outcome>
+    fn decide<'a>(&self, command: &Command, given: Given, now: TimeMs) -> Decision<Event, Outcome>
     where
         'a: 'a,
     {
-        // A clock that goes back makes no times that do. But which day it is, it says itself: leases go by it.
-        let (clock, now) = (now, now.max(self.time));
+        // A clock that goes back makes no times that do.
+        let now = now.max(self.time);
         let append = |what: What, outcome| Decision::Append { event: Event { at: now, what }, outcome };
         let maybe = |(what, outcome): (Option<What>, Outcome)| match what {
             Some(what) => append(what, outcome),
             None => Decision::Answer(outcome),
         };
         match command {
-            Command::Put { id, plan, by } => match self.put(id, plan, by, allowed, clock) {
+            Command::Put { id, plan, by } => match self.put(id, plan, by, given) {
                 Ok((what, outcome)) => append(what, outcome),
                 Err(outcome) => Decision::Answer(outcome),
             },
@@ -367,7 +371,7 @@ impl Machine for Campaigns {
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
             Command::Open { wanted } => maybe(self.open(wanted)),
-            Command::Win { wins } => maybe(self.win(wins, allowed.win_deadline_ms)),
+            Command::Win { wins } => maybe(self.win(wins, given.allowed.win_deadline_ms)),
             Command::Lose { bids } => maybe(self.lose(bids)),
             Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),
             Command::Known { limit } => {

@@ -22,7 +22,7 @@ use crate::bidders::{
 use crate::control::{Control, ControlSettings};
 use crate::decisions::{DecisionLog, DecisionWriter, Files, open_writer};
 use crate::demo::Demo;
-use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest};
+use crate::family::{CAMPAIGNS, CampaignClient, CampaignCommands, CampaignMessage, CampaignRequest, Serving};
 use crate::frequency::FrequencyTable;
 use crate::keeper::{Bidders, Keeper, LiveTable, Pieces, Shards, Treasury, Unsettled};
 use crate::learned_file::{self, LearnedFile};
@@ -228,7 +228,8 @@ where
         let PacingKeys { campaigns_max, win_deadline_ms, .. } = self.keys;
         let campaigns_of_owner_max = self.keys.campaigns_of_owner_max();
         let allowed = Allowed { campaigns_max, campaigns_of_owner_max, win_deadline_ms };
-        site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &allowed, |registry, shard| {
+        let serving = Serving { allowed, clock: site.clock().clone() };
+        site.recover_direct::<CampaignCommands>(Options::small(SEGMENT_BYTES), &serving, |registry, shard| {
             let metrics = CampaignMetrics::register(registry, shard.0);
             let mut shown = None;
             metrics.campaigns_max.set(campaigns_max as i64);

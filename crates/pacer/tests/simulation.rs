@@ -46,7 +46,7 @@ use tidegate_pacer::keeper::{
     Bidders, Held, Keeper, LedgerSeen, LiveTable, PaidPage, Pieces, Settled, Shards, Treasury,
 };
 use tidegate_pacer::machine::{
-    Allowed, Campaigns, Command, Event, LeaseId, LeaseView, Outcome, PaidLease, Regained, Spending, What,
+    Allowed, Campaigns, Command, Event, Given, LeaseId, LeaseView, Outcome, PaidLease, Regained, Spending, What,
 };
 use tidegate_pacer::plan::{Flight, Plan, StrategyChoice};
 use tidegate_pacer::token::{Opening, TokenKey};
@@ -90,7 +90,7 @@ struct World {
     node: usize,
     chance: Rc<Chance>,
     now: Cell<u64>,
-    /// By how much the clock is ahead of that for the next record: a start had one that was.
+    /// By how much the time of records is ahead of that: a start had a clock that was.
     ahead: Cell<u64>,
     /// Each with its log.
     shards: RefCell<Vec<(Campaigns, Vec<Event>)>>,
@@ -123,10 +123,10 @@ impl World {
     fn decide(&self, shard: ShardIndex, command: &Command) -> Outcome {
         let mut shards = self.shards.borrow_mut();
         let (state, log) = &mut shards[usize::from(shard.0)];
-        match state.decide(command, ALLOWED, TimeMs(self.now.get() + self.ahead.get())) {
+        let given = Given { allowed: ALLOWED, clock: TimeMs(self.now.get()) };
+        match state.decide(command, given, TimeMs(self.now.get() + self.ahead.get())) {
             Decision::Answer(outcome) => outcome,
             Decision::Append { event, outcome } => {
-                self.ahead.set(0);
                 log.push(event.clone());
                 state.apply(&event, place(log.len()));
                 outcome
