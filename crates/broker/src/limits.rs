@@ -145,6 +145,10 @@ pub const PASS_ENDINGS: usize = 8;
 pub const PASS_WAIT_MS: u64 = 3_000;
 /// Messages that members have left whose sessions live in memory alone, which one step gives to others.
 pub const LEFT_PER_STEP: usize = 256;
+/// Messages that are left, in one work.
+pub const LEFT_PER_WORK: u64 = 16;
+/// After so many of clients that take nothing, the others are looked at in the next look.
+pub const LEFT_PER_LOOK: usize = 4_096;
 /// A member for whom more than this waits is given nothing that was another's.
 pub const PASS_WAITING_MAX: usize = 64;
 /// How often it is tried to write them, in milliseconds.

@@ -16,7 +16,7 @@ use tidegate_machines::TimeMs;
 
 use super::Broker;
 use crate::index::{ConnectionIndex, SessionIndex};
-use crate::limits::{SHARES_LOOK_MS, SHARES_LOOKS};
+use crate::limits::{LEFT_PER_LOOK, SHARES_LOOK_MS, SHARES_LOOKS};
 use crate::peer::Item;
 use crate::session::{SessionFlags, SessionRef};
 use crate::subscriptions::{Entry, Presence};
@@ -211,7 +211,12 @@ impl<L: LogStore> Broker<L> {
         let members: Vec<_> = members.map(|(place, owing)| (*place, is_stalled(owing))).collect();
         // A look that came to the end is followed by one from the beginning.
         self.shares.next = SessionIndex::new(last.map_or(0, |last| last.number() + 1));
+        let mut left = 0;
         for (place, is_stalled) in members {
+            if left >= LEFT_PER_LOOK {
+                self.shares.next = place;
+                return;
+            }
             let is_new = is_stalled && !self.clients.sessions[place].flags.has(SessionFlags::SHARE_STALLED);
             if is_new {
                 self.clients.facts.shares_stalled += 1;
@@ -220,7 +225,7 @@ impl<L: LogStore> Broker<L> {
                 if self.clients.sessions[place].is_durable() {
                     self.passing.is_left(place, Some(TimeMs(0)));
                 } else {
-                    self.leave_to_ready(place);
+                    left += self.leave_to_ready(place);
                 }
             }
             self.look_at_member(place, now);

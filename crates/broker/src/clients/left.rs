@@ -69,18 +69,21 @@ impl Clients {
     }
 
     /// What a session has of these groups is for others; of what was sent to its client nothing, unless `has_sent`.
-    pub fn leave(&mut self, session: SessionIndex, groups: &Groups, has_sent: bool) {
-        let Some(flow) = &mut self.sessions[session].flow else { return };
+    /// Returns how many messages that is.
+    pub fn leave(&mut self, session: SessionIndex, groups: &Groups, has_sent: bool) -> usize {
+        let Some(flow) = &mut self.sessions[session].flow else { return 0 };
         let held = flow.backlog.bytes();
         let is_of = |name| groups.iter().any(|(group, _)| *group == name);
         let all =
             if has_sent { flow.backlog.take_of_groups(is_of) } else { flow.backlog.take_waiting_of_groups(is_of) };
         self.settle_backlog(session, held);
+        let count = all.len();
         for GroupMessage { message, of_group } in all {
             let (_, filter) = groups.iter().find(|(group, _)| *group == of_group.group).expect("it is of one of them");
             self.backlogs.change(0, QueuedMessage::bytes_of(&message) as u64, false);
             self.left.0.push_back(LeftMessage { message, filter: Arc::clone(filter), client: of_group.client });
         }
+        count
     }
 
     /// The next of what was left.
