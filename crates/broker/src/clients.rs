@@ -29,7 +29,7 @@ use crate::slab::Slab;
 use crate::template::Templates;
 use crate::{BrokerFacts, BrokerLimits, ConnectionKey};
 
-pub(crate) use self::left::{Groups, LeftMessage};
+pub(crate) use self::left::LeftMessage;
 
 /// See the module's description.
 #[derive(Debug)]

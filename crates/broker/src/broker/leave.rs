@@ -8,27 +8,26 @@
 //!
 //! `[MQTT-4.8.2-6]`: a message that a member refuses is sent to no other member.
 
-use std::sync::Arc;
-
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::split_filter;
 
 use super::Broker;
-use crate::clients::Groups;
+use crate::flow::GroupMessage;
 use crate::index::SessionIndex;
 use crate::limits::{LEFT_PER_STEP, LEFT_PER_WORK};
-use crate::session::SessionFlags;
-use crate::share::GroupName;
+use crate::message_ref::MessageRef;
+use crate::peer::Source;
+use crate::session::SessionRef;
+use crate::share::{GroupName, OfGroup, Picked};
 use crate::subscriptions::Presence;
 
 impl<L: LogStore> Broker<L> {
     /// A session is about to end. Of those that have much and end together, few end in one turn.
     pub(super) fn leave_to_groups(&mut self, place: SessionIndex) {
-        if self.may_leave(place) {
-            let groups = self.groups_of(place, |_| true);
-            let left = self.clients.leave(place, &groups, true);
+        if self.clients.sessions[place].slot.is_none() && !is_planted(Bug::SharedEndsAtOnce) {
+            let left = self.clients.leave(place, |_| true);
             self.intake.filter_work += left as u64 / LEFT_PER_WORK;
         }
     }
@@ -36,41 +35,40 @@ impl<L: LogStore> Broker<L> {
     /// A client takes nothing: what it has goes to those who are ready, where somebody is. Returns how many messages
     /// that is.
     pub(super) fn leave_to_ready(&mut self, place: SessionIndex) -> usize {
-        if !self.may_leave(place) {
-            return 0;
-        }
         // Those who are ready stand in front, and it is none of them.
-        let is_ready = |filter: &str| {
-            let parts = split_filter(filter);
-            let group = self.subscriptions.find(parts.share_group, parts.filter);
-            let first = group.and_then(|group| self.subscriptions.members(group).next());
-            first.is_some_and(|member| member.options.presence() == Presence::Ready)
-        };
-        let groups = self.groups_of(place, is_ready);
-        self.clients.leave(place, &groups, true)
+        let first = |group| self.subscriptions.members(group).next();
+        let is_ready = |group| first(group).is_some_and(|member| member.options.presence() == Presence::Ready);
+        let nodes = self.clients.sessions[place].subscriptions.as_slice().iter();
+        let ready = nodes.filter(|node| self.subscriptions.is_shared(**node) && is_ready(**node));
+        let ready: Vec<_> = ready.map(|node| GroupName::of(&self.subscriptions.filter(*node))).collect();
+        self.clients.leave(place, |group| ready.contains(&group))
     }
 
-    /// A session is about to leave the group of this subscription, if it is one.
-    pub(super) fn leave_unsent(&mut self, place: SessionIndex, written: &str) {
-        if self.may_leave(place) {
-            let groups = self.groups_of(place, |filter| filter == written);
-            self.clients.leave(place, &groups, false);
+    /// A session leaves the group of this subscription, if it is one.
+    pub(super) fn leave_unsent(&mut self, place: SessionIndex, filter: &str) {
+        if split_filter(filter).share_group.is_some() {
+            let name = GroupName::of(filter);
+            self.clients.leave_unsent(place, |group| group == name);
         }
     }
 
-    /// Whether a session has messages of share groups that no disk has.
-    fn may_leave(&self, place: SessionIndex) -> bool {
-        let session = &self.clients.sessions[place];
-        let is_member = session.slot.is_none() && session.flags.has(SessionFlags::SHARED);
-        is_member && session.flow.is_some() && !is_planted(Bug::SharedEndsAtOnce)
-    }
-
-    /// The share groups of a session that `is_it` says.
-    fn groups_of(&self, place: SessionIndex, is_it: impl Fn(&str) -> bool) -> Groups {
-        let nodes = self.clients.sessions[place].subscriptions.as_slice().iter();
-        let filters =
-            nodes.filter(|node| self.subscriptions.is_shared(**node)).map(|node| self.subscriptions.filter(*node));
-        filters.filter(|filter| is_it(filter)).map(|filter| (GroupName::of(&filter), Arc::from(filter))).collect()
+    /// Whether a session that another worker has picked is a member no more: that worker did not know it yet. Then
+    /// somebody else is to get the message.
+    pub(super) fn leaves_picked(
+        &mut self,
+        message_ref: &mut MessageRef<'_>,
+        Picked { entry, group }: &Picked,
+        source: &Source,
+    ) -> bool {
+        let session = SessionRef { index: entry.session, generation: entry.generation };
+        let is_member = self.clients.session(session).is_some() && !self.has_unsubscribed(message_ref.topic, entry);
+        if is_member || message_ref.qos.min(entry.options.qos()) == 0 {
+            return false;
+        }
+        let of_group = OfGroup { group: *group, client: source.client };
+        let left = GroupMessage { message: message_ref.shared_message(), of_group };
+        self.clients.leave_one(left, source.origin);
+        true
     }
 
     /// Gives some of what was left to others.

@@ -22,6 +22,7 @@ use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
 use crate::clients::{Copy, Delivery, LeftMessage};
+use crate::flow::GroupMessage;
 use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
@@ -128,10 +129,10 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends a message that another member of a share group was to get, to one that is there now. Whether there is one.
     pub(super) fn route_left(&mut self, left: &LeftMessage, now: TimeMs) -> bool {
-        let LeftMessage { message, filter, client } = left;
+        let LeftMessage { left: GroupMessage { message, of_group }, origin } = left;
         let mut found = std::mem::take(&mut self.routing.matches);
-        self.subscriptions.match_of_group(filter, message.topic(), *client, &mut found);
-        let source = Source { client: *client, ..Source::default() };
+        self.subscriptions.match_of_group(*of_group, message.topic(), &mut found);
+        let source = Source { origin: *origin, client: of_group.client, ..Source::default() };
         let routed = self.send_found(&mut MessageRef::of(message), &found, &source, now);
         self.routing.matches = found;
         routed.matched
@@ -219,8 +220,9 @@ impl<L: LogStore> Broker<L> {
         // What is new to a share group was published while it was subscribed.
         message_ref.was_awaited = false;
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
-        for Picked { entry, group } in picked {
-            if is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away {
+        for picked @ Picked { entry, group } in picked {
+            let is_lost = is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away;
+            if is_lost || self.leaves_picked(message_ref, picked, source) {
                 continue;
             }
             let before = self.routing.durable.len();
@@ -299,8 +301,7 @@ impl<L: LogStore> Broker<L> {
         }
         assert!(u16::from(entry.worker) == self.options.worker, "each worker serves its own sessions");
         // [MQTT-3.10.4-2]: after UNSUBSCRIBE no new messages are sent for the removed filters.
-        if self.routing.unsubscribed.has(entry.session) && !self.subscriptions.covers(message_ref.topic, entry.owner())
-        {
+        if self.has_unsubscribed(message_ref.topic, entry) {
             return;
         }
         let is_partly_denied = session.flags.has(SessionFlags::PARTLY_DENIED);
@@ -339,6 +340,12 @@ impl<L: LogStore> Broker<L> {
         if self.clients.deliver(entry.session, message_ref, copy, now) == Delivery::Refused {
             self.routing.refused.push(self.clients.session_ref(entry.session));
         }
+    }
+
+    /// Whether a session has unsubscribed from what it was found by, and who found it did not know that.
+    #[inline]
+    pub(super) fn has_unsubscribed(&self, topic: &str, entry: &Entry) -> bool {
+        self.routing.unsubscribed.has(entry.session) && !self.subscriptions.covers(topic, entry.owner())
     }
 
     /// Disconnects clients whose inbox is full, if the policy says so.

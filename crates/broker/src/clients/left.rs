@@ -10,24 +10,21 @@
 //! inbox may have, and of all nothing where what waits is scarce. What is beyond these is sent, and not kept.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use tidegate_machines::topic::Message;
+use tidegate_machines::topic::Origin;
 
 use super::Clients;
 use crate::connection::Flags;
-use crate::flow::{GroupMessage, QueuedMessage};
+use crate::flow::{Backlog, GroupMessage, QueuedMessage};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::share::GroupName;
 
 /// A message that another member of a share group is to get.
 #[derive(Debug)]
 pub(crate) struct LeftMessage {
-    pub message: Arc<Message>,
-    /// The group, as clients subscribe to it.
-    pub filter: Arc<str>,
-    /// The [hash](crate::share::hash) of its publisher's client id, if share groups go by it.
-    pub client: u64,
+    pub left: GroupMessage,
+    /// So that shards take it once.
+    pub origin: Option<Origin>,
 }
 
 /// Messages that are to be given to others, in order.
@@ -37,12 +34,9 @@ pub(crate) struct LeftMessages(VecDeque<LeftMessage>);
 impl LeftMessages {
     /// Their bytes. Visits everything.
     pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(|left| QueuedMessage::bytes_of(&left.message)).sum()
+        self.0.iter().map(|left| left.left.bytes()).sum()
     }
 }
-
-/// Share groups of a session: their names, and how clients subscribe to them.
-pub(crate) type Groups = Vec<(GroupName, Arc<str>)>;
 
 impl Clients {
     /// Keeps what was sent to a client, until it is acknowledged.
@@ -68,28 +62,36 @@ impl Clients {
         }
     }
 
-    /// What a session has of these groups is for others; of what was sent to its client nothing, unless `has_sent`.
-    /// Returns how many messages that is.
-    pub fn leave(&mut self, session: SessionIndex, groups: &Groups, has_sent: bool) -> usize {
+    /// What a session has of these share groups is for others. Returns how many messages that is.
+    pub fn leave(&mut self, session: SessionIndex, is_of: impl Fn(GroupName) -> bool) -> usize {
+        self.leave_taken(session, |backlog| backlog.take_of_groups(&is_of))
+    }
+
+    /// The same, but for what was sent to its client, which may still acknowledge it.
+    pub fn leave_unsent(&mut self, session: SessionIndex, is_of: impl Fn(GroupName) -> bool) {
+        self.leave_taken(session, |backlog| backlog.take_waiting_of_groups(&is_of));
+    }
+
+    fn leave_taken(&mut self, session: SessionIndex, take: impl FnOnce(&mut Backlog) -> Vec<GroupMessage>) -> usize {
         let Some(flow) = &mut self.sessions[session].flow else { return 0 };
         let held = flow.backlog.bytes();
-        let is_of = |name| groups.iter().any(|(group, _)| *group == name);
-        let all =
-            if has_sent { flow.backlog.take_of_groups(is_of) } else { flow.backlog.take_waiting_of_groups(is_of) };
+        let all = take(&mut flow.backlog);
         self.settle_backlog(session, held);
         let count = all.len();
-        for GroupMessage { message, of_group } in all {
-            let (_, filter) = groups.iter().find(|(group, _)| *group == of_group.group).expect("it is of one of them");
-            self.backlogs.change(0, QueuedMessage::bytes_of(&message) as u64, false);
-            self.left.0.push_back(LeftMessage { message, filter: Arc::clone(filter), client: of_group.client });
-        }
+        all.into_iter().for_each(|left| self.leave_one(left, None));
         count
+    }
+
+    /// A message is for another member of its group than the one that was to get it.
+    pub fn leave_one(&mut self, left: GroupMessage, origin: Option<Origin>) {
+        self.backlogs.change(0, left.bytes() as u64, false);
+        self.left.0.push_back(LeftMessage { left, origin });
     }
 
     /// The next of what was left.
     pub fn take_left(&mut self) -> Option<LeftMessage> {
         let left = self.left.0.pop_front()?;
-        self.backlogs.change(QueuedMessage::bytes_of(&left.message) as u64, 0, false);
+        self.backlogs.change(left.left.bytes() as u64, 0, false);
         Some(left)
     }
 

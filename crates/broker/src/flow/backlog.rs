@@ -29,7 +29,8 @@ pub(crate) struct GroupMessage {
 }
 
 impl GroupMessage {
-    fn bytes(&self) -> usize {
+    /// What it is counted for.
+    pub fn bytes(&self) -> usize {
         QueuedMessage::bytes_of(&self.message)
     }
 }

@@ -1,10 +1,9 @@
 //! Finds the receivers of a message: the walk through the tree, and a reused buffer for its result.
 
 use tidegate_planted::{Bug, is_planted};
-use tidegate_wire::mqtt::split_filter;
 
 use super::{Entry, Flags, NodeData, Owner, Subscriptions};
-use crate::share::{GroupName, Picked};
+use crate::share::{OfGroup, Picked};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// Members of a share group that are weighed in the time of one visit to a node, about: they stand side by side.
@@ -83,6 +82,8 @@ enum Whose {
     /// All, for a publication of the client with this hash.
     All(u64),
     Worker(u8),
+    /// A member of one share group.
+    Group(OfGroup),
 }
 
 impl Subscriptions {
@@ -93,15 +94,9 @@ impl Subscriptions {
         self.walk(topic, Whose::All(client), found);
     }
 
-    /// As [`Self::matches`], but only a member of one share group, as clients subscribe to it.
-    pub fn match_of_group(&self, filter: &str, topic: &str, client: u64, found: &mut Matches) {
-        found.clear();
-        let parts = split_filter(filter);
-        if let Some(node) = self.find(parts.share_group, parts.filter) {
-            let (picked, weighed) = self.pick(node, topic, client);
-            found.picked.extend(picked.map(|entry| Picked { entry, group: GroupName::of(filter) }));
-            found.visits += 1 + weighed / WEIGHED_PER_VISIT;
-        }
+    /// As [`Self::matches`], but only a member of one share group.
+    pub(crate) fn match_of_group(&self, of_group: OfGroup, topic: &str, found: &mut Matches) {
+        self.walk(topic, Whose::Group(of_group), found);
     }
 
     /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker
@@ -217,20 +212,24 @@ impl Subscriptions {
         let is_asked = |entry: &Entry| match whose {
             Whose::All(_) => true,
             Whose::Worker(worker) => entry.worker == worker,
+            Whose::Group(_) => false,
         };
         if data.flags.any(Flags::ONE) && is_asked(&data.entry) {
             found.filters += 1;
             found.receive(data.entry);
-        } else if data.flags.any(Flags::MANY) {
+        } else if data.flags.any(Flags::MANY) && !matches!(whose, Whose::Group(_)) {
             found.filters += 1;
             for entry in self.lists[data.list()].iter().filter(|entry| is_asked(entry)) {
                 found.receive(*entry);
             }
         }
-        if data.flags.any(Flags::GROUPS)
-            && let Whose::All(client) = whose
-        {
-            for group in self.groups[&node].iter() {
+        let (client, only) = match whose {
+            Whose::All(client) => (client, None),
+            Whose::Group(OfGroup { group, client }) => (client, Some(group)),
+            Whose::Worker(_) => return,
+        };
+        if data.flags.any(Flags::GROUPS) {
+            for group in self.groups[&node].iter().filter(|group| only.is_none_or(|only| group.name == only)) {
                 let (picked, weighed) = self.pick(group.node, topic, client);
                 let second = self.members(group.node).last().filter(|_| is_planted(Bug::SharedWithTwo));
                 let picked = picked.into_iter().chain(second.copied());

@@ -24,7 +24,7 @@ fn publish(payloads: std::ops::Range<u32>, qos: u8) -> String {
 }
 
 fn facts(world: &World) -> (u64, u64) {
-    let facts = world.brokers().into_iter().map(|broker| broker.facts());
+    let facts = world.brokers().iter().map(|broker| broker.facts());
     facts.fold((0, 0), |(passed, ended), facts| (passed + facts.shares_passed_on, ended + facts.dropped_ended))
 }
 
@@ -65,7 +65,9 @@ fn it_is_kept_for_who_is_away_if_nobody_is_there() {
 fn what_nobody_else_is_there_for_is_counted() {
     let mut world = world();
     world.run("x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
-    world.run("z: CONNECT; z: SUBSCRIBE $share/h/t qos=1; z: auto");
+    world.run(
+        "z: CONNECT; z: SUBSCRIBE $share/h/t qos=1; z: auto; o: CONNECT; o: SUBSCRIBE t; q: CONNECT; q: SUBSCRIBE t",
+    );
     let heard = world.run(&format!("{}; x: drop", publish(1..4, 1)));
     assert_eq!((payloads(&heard, "z"), facts(&world)), (vec![1, 2, 3], (0, 3)), "another group has its own: {heard}");
 }
@@ -89,8 +91,22 @@ fn what_was_not_sent_goes_to_another_when_its_client_unsubscribes() {
     world.run("y@1: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
     let heard = world.run("x: UNSUBSCRIBE $share/g/t");
     assert_eq!(payloads(&heard, "y"), [2, 3], "the first one was sent: {heard}");
-    let heard = world.run("x: auto; x: PUBACK 1; x: PUBACK 2");
+    let heard = world.run("x: PUBACK 1; x: PUBACK 2");
     assert_eq!(payloads(&heard, "x"), [2, 3], "its own: {heard}");
+    let heard = world.run("x: drop");
+    assert_eq!(payloads(&heard, "y"), [0; 0], "what it was sent by the group it has acknowledged: {heard}");
+}
+
+#[test]
+fn what_was_sent_before_its_client_unsubscribed_goes_to_another_if_it_is_never_acknowledged() {
+    let mut world = world();
+    world.run("x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+    world.run(&publish(1..4, 1));
+    world.run("y@1: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
+    let heard = world.run("x: UNSUBSCRIBE $share/g/t; x: PUBACK 2");
+    assert_eq!(payloads(&heard, "y"), [0; 0], "it may still acknowledge them: {heard}");
+    let heard = world.run("x: drop");
+    assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![1, 3], (2, 0)), "{heard}");
 }
 
 #[test]
