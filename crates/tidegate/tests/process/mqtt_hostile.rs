@@ -3,14 +3,17 @@
 //! served meanwhile. `TIDEGATE_HOSTILE_CONNECTIONS` is the number of connections that send random bytes (10,000); a
 //! million take two minutes.
 
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use tidegate_wire::mqtt::{
-    ConnectOut, Packet, PublishOut, QoS, Split, SubscriptionOut, Version, decode_server, encode_connect,
-    encode_publish, encode_subscribe, split,
+    AckKind, ConnectOut, Packet, PublishOut, QoS, ReasonCode, Split, SubscriptionOut, Version, decode_server,
+    encode_ack, encode_connect, encode_publish, encode_subscribe, split,
 };
 
 use crate::http::Http;
@@ -72,16 +75,23 @@ impl TestClient {
         loop {
             if let Split::Packet(length) = split(&self.received, u32::MAX).expect("the server writes packets") {
                 let packet = decode_server(&self.received[..length], Version::V5).expect("the server writes packets");
+                let mut taken = None;
                 let heard = match packet {
                     Packet::ConnAck(connack) => {
                         assert!(!connack.reason.is_error(), "{connack:?}");
                         Received::Answer
                     }
                     Packet::SubAck(_) | Packet::PubAck(_) => Received::Answer,
-                    Packet::Publish(publish) => Received::Message(publish.payload.to_vec()),
+                    Packet::Publish(publish) => {
+                        taken = Some(publish.packet_id).filter(|_| publish.qos == QoS::AtLeastOnce);
+                        Received::Message(publish.payload.to_vec())
+                    }
                     other => panic!("the server says {other:?}"),
                 };
                 self.received.drain(..length);
+                if let Some(id) = taken {
+                    self.say(|out| encode_ack(out, Version::V5, AckKind::PubAck, id, ReasonCode::SUCCESS, None));
+                }
                 return heard;
             }
             let mut more = [0; 16 << 10];
@@ -136,6 +146,50 @@ fn is_ended(stream: &mut TcpStream) {
 fn settings(folder: &tempfile::TempDir, mqtt: &str) -> Settings {
     let sections = format!("[mqtt]\n{mqtt}\n[listener.websocket]\nanonymous = true\n");
     Settings { mqtt: true, workers: 2, sections, ..Settings::new(folder.path()) }
+}
+
+/// Members that come, are sent something, and go without a word: also what another worker sends to one that is gone.
+#[test]
+fn what_members_of_a_share_group_leave_behind_reaches_who_stays() {
+    const BURSTS: usize = 100;
+    const OF_BURST: usize = 100;
+    let folder = folder();
+    let server = Server::start(&settings(&folder, ""));
+    let member = |name: &str| {
+        let mut member = TestClient::join(&server, name);
+        member.subscribe("$share/g/t", QoS::AtLeastOnce);
+        member
+    };
+    let mut stays = member("stays");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut heard = HashSet::new();
+            while heard.len() < BURSTS * OF_BURST {
+                match stays.next() {
+                    Received::Message(payload) => drop(heard.insert(payload)),
+                    Received::Answer => panic!("nothing was asked"),
+                }
+            }
+        });
+        for name in ["one", "two", "three"] {
+            let (member, is_over) = (&member, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    drop(member(name));
+                }
+            });
+        }
+        let mut publisher = TestClient::join(&server, "publisher");
+        for burst in 0..BURSTS {
+            (0..OF_BURST).for_each(|nth| {
+                publisher.publish("t", QoS::AtLeastOnce, (burst * OF_BURST + nth).to_string().as_bytes());
+            });
+            (0..OF_BURST).for_each(|_| assert_eq!(publisher.next(), Received::Answer));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(server.terminate().status.success());
 }
 
 /// The sum of a metric over all workers.
