@@ -29,8 +29,6 @@ use crate::slab::Slab;
 use crate::template::Templates;
 use crate::{BrokerFacts, BrokerLimits, ConnectionKey};
 
-pub(crate) use self::left::LeftMessage;
-
 /// See the module's description.
 #[derive(Debug)]
 pub(crate) struct Clients {

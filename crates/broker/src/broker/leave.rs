@@ -66,8 +66,7 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         let of_group = OfGroup { group: *group, client: source.client };
-        let left = GroupMessage { message: message_ref.shared_message(), of_group };
-        self.clients.leave_one(left, source.origin);
+        self.clients.leave_one(GroupMessage { message: message_ref.shared_message(), of_group });
         true
     }
 

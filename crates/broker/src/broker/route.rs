@@ -21,7 +21,7 @@ use super::Broker;
 use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
-use crate::clients::{Copy, Delivery, LeftMessage};
+use crate::clients::{Copy, Delivery};
 use crate::flow::GroupMessage;
 use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
@@ -128,11 +128,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Sends a message that another member of a share group was to get, to one that is there now. Whether there is one.
-    pub(super) fn route_left(&mut self, left: &LeftMessage, now: TimeMs) -> bool {
-        let LeftMessage { left: GroupMessage { message, of_group }, origin } = left;
+    pub(super) fn route_left(&mut self, left: &GroupMessage, now: TimeMs) -> bool {
+        let GroupMessage { message, of_group } = left;
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.match_of_group(*of_group, message.topic(), &mut found);
-        let source = Source { origin: *origin, client: of_group.client, ..Source::default() };
+        // Without its origin: its publisher does not know whose shards may remember that, and would not have it forgotten.
+        let source = Source { client: of_group.client, ..Source::default() };
         let routed = self.send_found(&mut MessageRef::of(message), &found, &source, now);
         self.routing.matches = found;
         routed.matched

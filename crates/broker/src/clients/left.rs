@@ -11,30 +11,20 @@
 
 use std::collections::VecDeque;
 
-use tidegate_machines::topic::Origin;
-
 use super::Clients;
 use crate::connection::Flags;
 use crate::flow::{Backlog, GroupMessage, QueuedMessage};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::share::GroupName;
 
-/// A message that another member of a share group is to get.
-#[derive(Debug)]
-pub(crate) struct LeftMessage {
-    pub left: GroupMessage,
-    /// So that shards take it once.
-    pub origin: Option<Origin>,
-}
-
 /// Messages that are to be given to others, in order.
 #[derive(Debug, Default)]
-pub(crate) struct LeftMessages(VecDeque<LeftMessage>);
+pub(crate) struct LeftMessages(VecDeque<GroupMessage>);
 
 impl LeftMessages {
     /// Their bytes. Visits everything.
     pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(|left| left.left.bytes()).sum()
+        self.0.iter().map(GroupMessage::bytes).sum()
     }
 }
 
@@ -78,20 +68,20 @@ impl Clients {
         let all = take(&mut flow.backlog);
         self.settle_backlog(session, held);
         let count = all.len();
-        all.into_iter().for_each(|left| self.leave_one(left, None));
+        all.into_iter().for_each(|left| self.leave_one(left));
         count
     }
 
     /// A message is for another member of its group than the one that was to get it.
-    pub fn leave_one(&mut self, left: GroupMessage, origin: Option<Origin>) {
+    pub fn leave_one(&mut self, left: GroupMessage) {
         self.backlogs.change(0, left.bytes() as u64, false);
-        self.left.0.push_back(LeftMessage { left, origin });
+        self.left.0.push_back(left);
     }
 
     /// The next of what was left.
-    pub fn take_left(&mut self) -> Option<LeftMessage> {
+    pub fn take_left(&mut self) -> Option<GroupMessage> {
         let left = self.left.0.pop_front()?;
-        self.backlogs.change(left.left.bytes() as u64, 0, false);
+        self.backlogs.change(left.bytes() as u64, 0, false);
         Some(left)
     }
 
