@@ -62,7 +62,8 @@ impl<L: LogStore> Broker<L> {
     ) -> bool {
         let session = SessionRef { index: entry.session, generation: entry.generation };
         let is_member = self.clients.session(session).is_some() && !self.has_unsubscribed(message_ref.topic, entry);
-        if is_member || message_ref.qos.min(entry.options.qos()) == 0 {
+        // What is sent again, others may have.
+        if is_member || source.is_again || message_ref.qos.min(entry.options.qos()) == 0 {
             return false;
         }
         let of_group = OfGroup { group: *group, client: source.client };
