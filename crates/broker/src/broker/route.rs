@@ -132,7 +132,8 @@ impl<L: LogStore> Broker<L> {
         let GroupMessage { message, of_group } = left;
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.match_of_group(*of_group, message.topic(), &mut found);
-        // Without its origin: its publisher does not know whose shards may remember that, and would not have it forgotten.
+        // Without its origin: its publisher does not know whose shards may remember that, and would not have it
+        // forgotten.
         let source = Source { client: of_group.client, ..Source::default() };
         let routed = self.send_found(&mut MessageRef::of(message), &found, &source, now);
         self.routing.matches = found;
