@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -148,6 +148,15 @@ fn settings(folder: &tempfile::TempDir, mqtt: &str) -> Settings {
     Settings { mqtt: true, workers: 2, sections, ..Settings::new(folder.path()) }
 }
 
+/// Says when it ends that something is over.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Members that come, are sent something, and go without a word: also what another worker sends to one that is gone.
 #[test]
 fn what_members_of_a_share_group_leave_behind_reaches_who_stays() {
@@ -161,7 +170,7 @@ fn what_members_of_a_share_group_leave_behind_reaches_who_stays() {
         member
     };
     let mut stays = member("stays");
-    let is_over = AtomicBool::new(false);
+    let (is_over, heard_by_it) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut heard = HashSet::new();
@@ -170,6 +179,7 @@ fn what_members_of_a_share_group_leave_behind_reaches_who_stays() {
                     Received::Message(payload) => drop(heard.insert(payload)),
                     Received::Answer => panic!("nothing was asked"),
                 }
+                heard_by_it.store(heard.len(), Ordering::Relaxed);
             }
         });
         for name in ["one", "two", "three"] {
@@ -180,14 +190,18 @@ fn what_members_of_a_share_group_leave_behind_reaches_who_stays() {
                 }
             });
         }
+        // Also if something is missing.
+        let _over = Over(&is_over);
         let mut publisher = TestClient::join(&server, "publisher");
         for burst in 0..BURSTS {
             (0..OF_BURST).for_each(|nth| {
                 publisher.publish("t", QoS::AtLeastOnce, (burst * OF_BURST + nth).to_string().as_bytes());
             });
             (0..OF_BURST).for_each(|_| assert_eq!(publisher.next(), Received::Answer));
+            // Before more than its inbox takes comes to it alone.
+            let all = (burst + 1) * OF_BURST;
+            wait_for("it has all", || (heard_by_it.load(Ordering::Relaxed) == all).then_some(()));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     assert!(server.terminate().status.success());
 }
