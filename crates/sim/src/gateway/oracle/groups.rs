@@ -113,10 +113,11 @@ impl Groups {
         })
     }
 
-    /// Whether a member may hear a message behind younger ones.
+    /// Whether a member may hear a message behind younger ones: what another worker has sent to a member that was gone
+    /// by then comes to somebody else.
     pub fn may_come_late(&self, name: MessageName) -> bool {
         let copies = self.messages.get(&name);
-        copies.is_some_and(|copies| self.passes_on || copies.iter().any(|copy| copy.may_repeat))
+        copies.is_some_and(|copies| self.passes_on || copies.iter().any(|copy| copy.may_repeat || copy.is_free))
     }
 
     /// Members that still have to hear this message, one of each group.
@@ -168,8 +169,10 @@ mod tests {
         assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [1]);
         groups.sent((9, 2), 1);
         assert_eq!(groups.owed((9, 2)).collect::<Vec<_>>(), [1], "the server may not know that it has left");
+        assert!(groups.may_come_late((9, 2)), "it was sent to who is gone, and comes to somebody else");
         groups.connected(2);
         groups.sent((9, 3), 1);
         assert_eq!(groups.owed((9, 3)).collect::<Vec<_>>(), [0, 1]);
+        assert!(!groups.may_come_late((9, 3)));
     }
 }
