@@ -15,6 +15,7 @@ mod waiting;
 use hashbrown::{HashMap, HashTable};
 
 use self::inputs::Inputs;
+pub(crate) use self::left::LeftMessage;
 use self::left::LeftMessages;
 use self::outboxes::Outboxes;
 use self::waiting::Backlogs;

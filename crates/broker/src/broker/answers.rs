@@ -189,14 +189,13 @@ impl<L: LogStore> Broker<L> {
 
     /// Several shards here may acknowledge, but the requester of a message waits for one word.
     pub(super) fn gather(&mut self, source: &Source, picked: &[Picked]) -> Gathered {
-        // What a share group takes once has a record of its own.
-        let is_of_group = source.origin.is_some() && !picked.is_empty();
-        self.acknowledgements.gather(source, is_of_group || self.shards.may_split())
+        // What a share group takes once has a record of its own, and what a member leaves to others a word of its own.
+        self.acknowledgements.gather(source, !picked.is_empty() || self.shards.may_split())
     }
 
-    /// So many records of this worker's shards will acknowledge to the requester of a gathered source.
-    pub(super) fn expect(&mut self, gathered: &Gathered, records: u16, now: TimeMs) {
-        match self.acknowledgements.expect_gathered(gathered, records) {
+    /// So many words will come about a gathered source, or have come.
+    pub(super) fn expect(&mut self, gathered: &Gathered, words: u16, now: TimeMs) {
+        match self.acknowledgements.expect_gathered(gathered, words) {
             Followed::Nothing => {}
             Followed::Tell(ack_to) => self.send_ack_to(ack_to, Word::Durable, now),
             Followed::Complete(completion, word) => self.complete(completion, word, now),

@@ -14,6 +14,7 @@ use tidegate_planted::{Bug, is_planted};
 use tidegate_wire::mqtt::split_filter;
 
 use super::Broker;
+use crate::clients::LeftMessage;
 use crate::flow::GroupMessage;
 use crate::index::SessionIndex;
 use crate::limits::{LEFT_PER_STEP, LEFT_PER_WORK};
@@ -53,7 +54,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Whether a session that another worker has picked is a member no more: that worker did not know it yet. Then
-    /// somebody else is to get the message.
+    /// somebody else is to get the message, and one word of that is sent to who waits for the message's.
     pub(super) fn leaves_picked(
         &mut self,
         message_ref: &mut MessageRef<'_>,
@@ -67,7 +68,8 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         let of_group = OfGroup { group: *group, client: source.client };
-        self.clients.leave_one(GroupMessage { message: message_ref.shared_message(), of_group });
+        let sent = GroupMessage { message: message_ref.shared_message(), of_group };
+        self.clients.leave_one(LeftMessage { sent, ack_to: source.ack_to });
         true
     }
 

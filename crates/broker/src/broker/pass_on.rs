@@ -6,8 +6,9 @@
 //!   its shard: Acknowledge ◀── a word: it is durable there ─────────────────────────────────────┘
 //! ```
 //!
-//! Promise: the message is in the inbox of one of them at any time, whatever crashes. So it may come twice, and only
-//! QoS 1 is passed on; what has QoS 2 may have been begun with its member, and waits for it.
+//! Promise: the message is in the inbox of one of them at any time, whatever crashes. So it may come twice, after a
+//! crash on its way. What has QoS 2 waits for its member as long as that may take it; when it is over or unsubscribes,
+//! what was never sent to it is passed on, too.
 //! `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
 //!
 //! Only between sessions that outlive their connections: what is on the disk stays there (`leave.rs` is about the
@@ -111,6 +112,8 @@ impl PassOn {
 #[derive(Debug)]
 pub(crate) struct PassedMessage {
     pub message: Arc<Message>,
+    /// That with which the member had it that is over or takes nothing.
+    pub qos: u8,
     /// The member.
     pub to: Entry,
     /// Whom it is told whether it is durable.
@@ -248,6 +251,8 @@ impl<L: LogStore> Broker<L> {
     fn pass_on(&mut self, place: SessionIndex, part: Part<'_>, now: TimeMs) -> Option<u64> {
         let session = &self.clients.sessions[place];
         let (Some(slot), Stage::Live) = (session.slot, session.stage) else { return None };
+        // What is below may have been sent.
+        let unsent = session.flow.as_ref().map_or(0, |flow| flow.window.next()).max(session.next_number);
         let (session, shard, is_last) = (self.clients.session_ref(place), session.shard, part.is_last());
         let owner = self.owner(place);
         let takers_of = |group| self.takers(group, owner, is_last);
@@ -278,19 +283,16 @@ impl<L: LogStore> Broker<L> {
                 break;
             }
             (next, visits) = (entry.number() + 1, visits + 1);
-            if entry.qos() != 1
-                || entry.is_received()
-                || !is_kept
-                || !part.may_have(topic)
-                || self.passing.is_under_way(session, entry.number())
-            {
+            // What may have begun stays, see above.
+            let may_leave = entry.qos() == 1 || is_last && entry.number() >= unsent;
+            if !may_leave || !is_kept || !part.may_have(topic) || self.passing.is_under_way(session, entry.number()) {
                 continue;
             }
             let group = *known.entry(topic).or_insert_with(|| self.group_of(topic, owner, &mut looks));
             let Some(group) = group.filter(|group| part.has(*group)) else { continue };
             let takers = of_groups.entry(group).or_insert_with(|| takers_of(group));
             if let Some(to) = part.taker(entry.number(), takers) {
-                passed.push((entry.number(), Arc::clone(entry.message()), *to));
+                passed.push((entry.number(), entry.qos(), Arc::clone(entry.message()), *to));
             }
         }
         is_left |= !passed.is_empty();
@@ -316,14 +318,14 @@ impl<L: LogStore> Broker<L> {
     fn send_passed(
         &mut self,
         session: SessionRef,
-        passed: Vec<(u64, Arc<Message>, Entry)>,
+        passed: Vec<(u64, u8, Arc<Message>, Entry)>,
         is_last: bool,
         now: TimeMs,
     ) {
-        for (number, message, to) in passed {
+        for (number, qos, message, to) in passed {
             self.passing.begin(session, number);
             let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PassedOn { session, number } };
-            let passed = PassedMessage { message, to, ack_to, is_last };
+            let passed = PassedMessage { message, qos, to, ack_to, is_last };
             match u16::from(to.worker) {
                 own if own == self.options.worker => self.take_passed(passed, now),
                 other => self.peers.send_to(other, Item::PassOn { passed: Box::new(passed) }),
@@ -353,13 +355,13 @@ impl<L: LogStore> Broker<L> {
 
     /// Takes a message that another member of a group had.
     pub(super) fn take_passed(&mut self, passed: PassedMessage, now: TimeMs) {
-        let PassedMessage { message, to, ack_to, is_last } = passed;
+        let PassedMessage { message, qos, to, ack_to, is_last } = passed;
         match self.room_for_passed(&message, &to, is_last) {
             Some((shard, slot)) => {
                 let retain = message.retain() && to.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
                 let ids = [to.subscription_id];
                 let subscription_ids = if to.subscription_id == 0 { [].into() } else { ids.into() };
-                let receiver = Receiver { slot, qos: 1, retain, subscription_ids };
+                let receiver = Receiver { slot, qos: qos.min(to.options.qos()), retain, subscription_ids };
                 self.shards.call(shard, Command::PassOn { message, receiver }, Wait::PassedOn { ack_to });
             }
             None => self.tell_passed(ack_to, Word::Unavailable(NOT_NOW), now),

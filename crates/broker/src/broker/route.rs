@@ -21,7 +21,7 @@ use super::Broker;
 use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
-use crate::clients::{Copy, Delivery};
+use crate::clients::{Copy, Delivery, LeftMessage};
 use crate::flow::GroupMessage;
 use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
@@ -128,15 +128,18 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Sends a message that another member of a share group was to get, to one that is there now. Whether there is one.
-    pub(super) fn route_left(&mut self, left: &GroupMessage, now: TimeMs) -> bool {
-        let GroupMessage { message, of_group } = left;
+    /// Who waits for its word is sent one.
+    pub(super) fn route_left(&mut self, left: &LeftMessage, now: TimeMs) -> bool {
+        let LeftMessage { sent: GroupMessage { message, of_group }, ack_to } = left;
         let mut found = std::mem::take(&mut self.routing.matches);
         self.subscriptions.match_of_group(*of_group, message.topic(), &mut found);
         // Without its origin: its publisher does not know whose shards may remember that, and would not have it
         // forgotten.
-        let source = Source { client: of_group.client, ..Source::default() };
-        let routed = self.send_found(&mut MessageRef::of(message), &found, &source, now);
+        let source = Source { client: of_group.client, ack_to: *ack_to, ..Source::default() };
+        let gathered = self.acknowledgements.gather(&source, true);
+        let routed = self.send_found(&mut MessageRef::of(message), &found, &gathered.source, now);
         self.routing.matches = found;
+        self.expect(&gathered, routed.awaited.words(), now);
         routed.matched
     }
 
@@ -198,8 +201,8 @@ impl<L: LogStore> Broker<L> {
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
 
-    /// Delivers a message to sessions of this worker. Returns how many shards will acknowledge it; each acknowledgement
-    /// is sent to the requester.
+    /// Delivers a message to sessions of this worker. Returns how many words of it will be sent to the requester: one
+    /// of each shard that takes it, and one of each picked member that is none any more, when another has it.
     pub(super) fn deliver_here<'e>(
         &mut self,
         message_ref: &mut MessageRef<'_>,
@@ -219,12 +222,17 @@ impl<L: LogStore> Broker<L> {
                 self.deliver_to(message_ref, entry, None, source, now);
             }
         }
+        let mut words = 0;
         // What is new to a share group was published while it was subscribed.
         message_ref.was_awaited = false;
         // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for picked @ Picked { entry, group } in picked {
             let is_lost = is_planted(Bug::SharedWithNobody) && entry.options.presence() == Presence::Away;
-            if is_lost || self.leaves_picked(message_ref, picked, source) {
+            if is_lost {
+                continue;
+            }
+            if self.leaves_picked(message_ref, picked, source) {
+                words += u16::from(source.ack_to.is_some());
                 continue;
             }
             let before = self.routing.durable.len();
@@ -236,7 +244,10 @@ impl<L: LogStore> Broker<L> {
             self.look_at_picked(entry, now);
         }
         self.disconnect_refused();
-        if self.routing.durable.is_empty() { 0 } else { self.journal(message_ref, source) }
+        if !self.routing.durable.is_empty() {
+            words += self.journal(message_ref, source);
+        }
+        words
     }
 
     #[inline]

@@ -12,19 +12,28 @@
 use std::collections::VecDeque;
 
 use super::Clients;
+use crate::acknowledgements::AckTo;
 use crate::connection::Flags;
 use crate::flow::{Backlog, GroupMessage, QueuedMessage};
 use crate::index::{ConnectionIndex, SessionIndex};
 use crate::share::GroupName;
 
+/// A message that is to be given to another.
+#[derive(Debug)]
+pub(crate) struct LeftMessage {
+    pub sent: GroupMessage,
+    /// Who still waits for the word that it is durable.
+    pub ack_to: Option<AckTo>,
+}
+
 /// Messages that are to be given to others, in order.
 #[derive(Debug, Default)]
-pub(crate) struct LeftMessages(VecDeque<GroupMessage>);
+pub(crate) struct LeftMessages(VecDeque<LeftMessage>);
 
 impl LeftMessages {
     /// Their bytes. Visits everything.
     pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(GroupMessage::bytes).sum()
+        self.0.iter().map(|left| left.sent.bytes()).sum()
     }
 }
 
@@ -68,20 +77,20 @@ impl Clients {
         let all = take(&mut flow.backlog);
         self.settle_backlog(session, held);
         let count = all.len();
-        all.into_iter().for_each(|left| self.leave_one(left));
+        all.into_iter().for_each(|sent| self.leave_one(LeftMessage { sent, ack_to: None }));
         count
     }
 
     /// A message is for another member of its group than the one that was to get it.
-    pub fn leave_one(&mut self, left: GroupMessage) {
-        self.backlogs.change(0, left.bytes() as u64, false);
+    pub fn leave_one(&mut self, left: LeftMessage) {
+        self.backlogs.change(0, left.sent.bytes() as u64, false);
         self.left.0.push_back(left);
     }
 
     /// The next of what was left.
-    pub fn take_left(&mut self) -> Option<GroupMessage> {
+    pub fn take_left(&mut self) -> Option<LeftMessage> {
         let left = self.left.0.pop_front()?;
-        self.backlogs.change(left.bytes() as u64, 0, false);
+        self.backlogs.change(left.sent.bytes() as u64, 0, false);
         Some(left)
     }
 

@@ -1,6 +1,7 @@
 //! What a member of a share group has whose session lives in memory alone goes to another when it is over.
 
 use tidegate_broker::BrokerLimits;
+use tidegate_machines::ledger::shard_of;
 
 use crate::support::{World, WorldOptions};
 
@@ -135,4 +136,32 @@ fn what_is_kept_until_it_is_acknowledged_has_a_bound() {
     world.run("y: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
     let heard = world.run("x: drop");
     assert_eq!(payloads(&heard, "y"), [1, 2, 3], "{heard}");
+}
+
+/// Its publisher waits for the disk of who has it now.
+#[test]
+fn what_is_picked_for_again_is_acknowledged_when_the_other_has_it_on_its_disk() {
+    let ids_on = |worker| (0..).map(|id| format!("c{id}")).filter(move |id| shard_of(id, 2).0 == worker);
+    let mut on_0 = ids_on(0);
+    let (p, y, x) = (on_0.next().expect("one"), on_0.next().expect("another"), ids_on(1).next().expect("one"));
+    let ends = ["x: UNSUBSCRIBE $share/g/t", "x: DISCONNECT expiry=0"];
+    for (end, qos) in ends.iter().flat_map(|end| [(end, 1), (end, 2)]) {
+        let mut world = World::new(WorldOptions { topic_shards: 2, ..WorldOptions::default() });
+        let subscribed = "expiry=1000; x: auto; x: SUBSCRIBE $share/g/t qos=2";
+        world.run(&format!("p: CONNECT id={p}; y: CONNECT id={y} {}; y: drop", subscribed.replace("x:", "y:")));
+        world.run(&format!("x@1: CONNECT id={x} {subscribed}"));
+        // Worker 0 does not hear that who is there is no member any more.
+        world.hand_over("mute 1");
+        world.hand_over(end);
+        world.turns(8);
+        world.hand_over("disk-slow");
+        world.hand_over(&format!("p: PUBLISH t 7 qos={qos}"));
+        world.turns(4);
+        world.hand_over("unmute");
+        let heard = world.run("wait 10");
+        assert!(!heard.contains("p < PUB"), "no disk has it: {heard}");
+        let heard = world.run(&format!("disk-fast; wait 10; y: CONNECT id={y} keep expiry=1000"));
+        assert!(heard.contains("p < PUB"), "{end}: {heard}");
+        assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![7], (1, 0)), "{end}: {heard}");
+    }
 }

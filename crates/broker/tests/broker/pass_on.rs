@@ -87,6 +87,29 @@ fn what_has_qos_2_stays_with_its_member() {
     assert_eq!(payloads(&heard, "x"), mine);
 }
 
+/// The rest is acknowledged to its publishers, and nobody else would ever get it.
+#[test]
+fn what_has_qos_2_and_was_not_sent_goes_to_another_when_its_member_leaves() {
+    for (home, end) in ["", "@1"].into_iter().flat_map(|home| ENDS.map(|end| (home, end))) {
+        for end in [end, "x: UNSUBSCRIBE $share/g/t"] {
+            let mut world = members(home, 2);
+            world.run("x: CONNECT keep expiry=1000 recv=2; y: auto");
+            let heard = world.run(&publish(1..11, 2));
+            let (mine, others) = (payloads(&heard, "x"), payloads(&heard, "y"));
+            assert_eq!((mine.len(), others.len()), (2, 8), "{home}: who has no room is not asked: {heard}");
+            world.run(&format!("y: drop; x: drop; {}", publish(11..15, 2)));
+            let back = format!("y{home}: CONNECT keep expiry=1000; y: auto; x: CONNECT keep expiry=1000 recv=2");
+            let heard = world.run(&back) + &world.run(&format!("{end}; wait 200"));
+            let others = [others, payloads(&heard, "y")].concat();
+            let of_both: Vec<_> = (1..15).map(|payload: u32| payload.to_string()).collect();
+            assert!(others.iter().all(|payload| !mine.contains(payload)), "{end} {home}: {others:?}");
+            let mut all = [mine, others].concat();
+            all.sort_by_key(|payload| payload.parse::<u32>().expect("a number"));
+            assert_eq!(all, of_both, "{end} {home}: {heard}");
+        }
+    }
+}
+
 #[test]
 fn what_may_have_come_by_another_subscription_stays() {
     let mut world = members("", 1);

@@ -92,6 +92,8 @@ pub struct World {
     is_disk_old: bool,
     /// Nothing is written to the disk for now.
     is_disk_slow: bool,
+    /// The worker whose rings to others are full.
+    muted: Option<usize>,
     source: Source,
     /// Feeds that are open.
     feeds: BTreeMap<(usize, u64), Reader>,
@@ -125,6 +127,7 @@ impl World {
             is_disk_full: false,
             is_disk_old: false,
             is_disk_slow: false,
+            muted: None,
             feeds: BTreeMap::new(),
             source_is: "there".to_owned(),
             queues: Queues::default(),
@@ -375,6 +378,8 @@ impl World {
             }
             "disk-slow" => self.is_disk_slow = true,
             "disk-fast" => self.is_disk_slow = false,
+            "mute" => self.muted = Some(words.first().parse().expect("a worker's number")),
+            "unmute" => self.muted = None,
             "disk-room" => {
                 self.is_disk_full = false;
                 self.disk.set_capacity(u64::MAX);

@@ -26,7 +26,7 @@ impl Shell<Log> for Worker<'_> {
     }
 
     fn has_room(&mut self, _worker: u16) -> bool {
-        true
+        self.world.muted != Some(self.worker)
     }
 
     fn send(&mut self, worker: u16, message: BrokerMessage) {
