@@ -210,6 +210,8 @@ pub(crate) enum Completion {
     ForgetWill { name: Origin },
     /// A delayed message was sent: its record is cleared.
     ForgetDelayed { shard: ShardPlace, id: u64 },
+    /// What a member of a share group has left was offered to another.
+    Left { number: u64 },
     /// An operator is told what became of its message.
     Operator { ticket: OperatorTicket },
 }

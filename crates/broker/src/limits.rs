@@ -145,6 +145,8 @@ pub const PASS_ENDINGS: usize = 8;
 pub const PASS_WAIT_MS: u64 = 3_000;
 /// Messages that members have left whose sessions live in memory alone, which one step gives to others.
 pub const LEFT_PER_STEP: usize = 256;
+/// Nodes, members and receivers that are looked at for these in one step.
+pub const LEFT_STEPS: u64 = 4_096;
 /// Messages that are left, in one work.
 pub const LEFT_PER_WORK: u64 = 16;
 /// After so many of clients that take nothing, the others are looked at in the next look.

@@ -35,6 +35,8 @@ pub(crate) struct Source {
     pub is_again: bool,
     /// The [hash](crate::share::hash) of the publisher's client id, if share groups go by it.
     pub client: u64,
+    /// Another member of a share group has left it, and it is offered since then.
+    pub left_at: Option<TimeMs>,
 }
 
 /// One item of a message between brokers.

@@ -15,20 +15,26 @@ use crate::limits::GROUP_PARTS;
 use crate::subscriptions::Entry;
 
 /// Names a share group, the same on all workers and after each start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupName(u32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupName {
+    /// Clients choose the filters: a hash for which one of them can find another filter would let it have what members
+    /// of others leave.
+    digest: u64,
+    part: u32,
+}
 
 impl GroupName {
     /// Of the group to which `filter` subscribes: `$share/GROUP/FILTER`.
     pub fn of(filter: &str) -> GroupName {
-        GroupName(hash(filter) as u32 & !GROUP_PARTS)
+        let digest = *blake3::hash(filter.as_bytes()).as_bytes().first_chunk().expect("32 bytes have a first eight");
+        GroupName { digest: u64::from_le_bytes(digest), part: hash(filter) as u32 & !GROUP_PARTS }
     }
 
     /// The part of an origin in which this group takes a message, whichever of its members gets it. Why not by the
     /// member's slot: a message of QoS 2 that is sent again after a crash may be given to another member. Its shard may
     /// know the message by the slot of somebody else, and would take it for one that the group has.
     pub fn part(self) -> u32 {
-        GROUP_PARTS | self.0
+        GROUP_PARTS | self.part
     }
 }
 

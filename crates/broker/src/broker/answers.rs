@@ -218,6 +218,7 @@ impl<L: LogStore> Broker<L> {
             Completion::ForgetWill { name } => self.will_sent(name, now),
             Completion::ForgetDelayed { shard, id } if is_open => self.delayed_stays_due(shard, id, now),
             Completion::ForgetDelayed { shard, id } => self.delayed_sent(shard, id),
+            Completion::Left { number } => self.left_offered(number, word, now),
             Completion::Operator { ticket } => self.operator.published(ticket, word),
         }
     }

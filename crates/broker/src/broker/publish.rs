@@ -252,6 +252,6 @@ impl<L: LogStore> Broker<L> {
             }
             _ => None,
         };
-        Source { publisher, origin, ack_to, is_again: false, client }
+        Source { publisher, origin, ack_to, client, ..Source::default() }
     }
 }

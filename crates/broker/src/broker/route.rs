@@ -21,8 +21,7 @@ use super::Broker;
 use super::retain::RetainedMessage;
 use crate::SlowReader;
 use crate::acknowledgements::Awaited;
-use crate::clients::{Copy, Delivery, LeftMessage};
-use crate::flow::GroupMessage;
+use crate::clients::{Copy, Delivery};
 use crate::holdings::Thing;
 use crate::index::{SessionIndex, ShardPlace};
 use crate::limits::PART_SLOTS;
@@ -127,24 +126,8 @@ impl<L: LogStore> Broker<L> {
         routed
     }
 
-    /// Sends a message that another member of a share group was to get, to one that is there now. Whether there is one.
-    /// Who waits for its word is sent one.
-    pub(super) fn route_left(&mut self, left: &LeftMessage, now: TimeMs) -> bool {
-        let LeftMessage { sent: GroupMessage { message, of_group }, ack_to } = left;
-        let mut found = std::mem::take(&mut self.routing.matches);
-        self.subscriptions.match_of_group(*of_group, message.topic(), &mut found);
-        // Without its origin: its publisher does not know whose shards may remember that, and would not have it
-        // forgotten.
-        let source = Source { client: of_group.client, ack_to: *ack_to, ..Source::default() };
-        let gathered = self.acknowledgements.gather(&source, true);
-        let routed = self.send_found(&mut MessageRef::of(message), &found, &gathered.source, now);
-        self.routing.matches = found;
-        self.expect(&gathered, routed.awaited.words(), now);
-        routed.matched
-    }
-
     /// Sends a message to those who were found.
-    fn send_found(
+    pub(super) fn send_found(
         &mut self,
         message_ref: &mut MessageRef<'_>,
         found: &Matches,
@@ -347,6 +330,9 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         if source.is_again {
+            return;
+        }
+        if qos > 0 && self.leaves_again(message_ref, entry.session, of_group, source, now) {
             return;
         }
         let copy = Copy { qos, retain, subscription_ids: ids, of_group };

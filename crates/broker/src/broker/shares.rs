@@ -224,9 +224,11 @@ impl<L: LogStore> Broker<L> {
                 // It had its time.
                 if self.clients.sessions[place].is_durable() {
                     self.passing.is_left(place, Some(TimeMs(0)));
-                } else {
-                    left += self.leave_to_ready(place);
                 }
+            }
+            // In each look: somebody may be ready now who was not before.
+            if is_stalled && !self.clients.sessions[place].is_durable() {
+                left += self.leave_to_ready(place);
             }
             self.look_at_member(place, now);
         }

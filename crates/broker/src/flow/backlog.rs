@@ -97,20 +97,32 @@ impl Backlog {
         true
     }
 
+    /// Whether something came by one of these share groups. And how many messages were looked at for that.
+    pub fn has_of_groups(&self, mut is_of: impl FnMut(GroupName) -> bool) -> (bool, usize) {
+        let sent = self.unacknowledged.iter().map(|(_, sent)| Some(sent.of_group));
+        let mut all = sent.chain(self.live.iter().map(|queued| queued.of_group));
+        let (mut looks, mut is_asked) = (0, |of: Option<OfGroup>| of.is_some_and(|of| is_of(of.group)));
+        let has_one = all.any(|of| {
+            looks += 1;
+            is_asked(of)
+        });
+        (has_one, looks)
+    }
+
     /// Takes out what came by some share groups and is not acknowledged, the oldest first: what was sent, and what
     /// waits.
-    pub fn take_of_groups(&mut self, is_of: impl Fn(GroupName) -> bool) -> Vec<GroupMessage> {
+    pub fn take_of_groups(&mut self, mut is_of: impl FnMut(GroupName) -> bool) -> Vec<GroupMessage> {
         let (taken, kept): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.unacknowledged).into_iter().partition(|(_, sent)| is_of(sent.of_group.group));
         self.unacknowledged = kept;
         let mut all: Vec<GroupMessage> = taken.into_iter().map(|(_, sent)| sent).collect();
         self.unacknowledged_bytes -= all.iter().map(GroupMessage::bytes).sum::<usize>();
-        all.extend(self.take_waiting_of_groups(&is_of));
+        all.extend(self.take_waiting_of_groups(is_of));
         all
     }
 
     /// The same of what waits alone.
-    pub fn take_waiting_of_groups(&mut self, is_of: impl Fn(GroupName) -> bool) -> Vec<GroupMessage> {
+    pub fn take_waiting_of_groups(&mut self, mut is_of: impl FnMut(GroupName) -> bool) -> Vec<GroupMessage> {
         let is_asked = |queued: &QueuedMessage| queued.of_group.is_some_and(|of| is_of(of.group));
         let (taken, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.live).into_iter().partition(is_asked);
         self.live = kept;

@@ -62,14 +62,14 @@ impl Groups {
         }
     }
 
-    /// Removes one that is there.
-    pub fn remove(&mut self, node: NodeId) {
+    /// Removes one that is there. Returns its name.
+    pub fn remove(&mut self, node: NodeId) -> GroupName {
         let found = match &mut self.places {
             Some(places) => places.remove(&node).map(|place| place as usize),
             None => self.all.iter().position(|group| group.node == node),
         };
         let place = found.expect("a group is in its filter's list");
-        self.all.swap_remove(place);
+        let name = self.all.swap_remove(place).name;
         if let (Some(places), Some(moved)) = (&mut self.places, self.all.get(place)) {
             places.insert(moved.node, place as u32);
         }
@@ -80,6 +80,7 @@ impl Groups {
         if self.all.len() <= self.all.capacity() / 4 {
             self.all.shrink_to(self.all.len() * 2);
         }
+        name
     }
 
     /// Panics if a group does not stand here once, where its index says: for tests and simulation.

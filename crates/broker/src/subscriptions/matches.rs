@@ -2,8 +2,8 @@
 
 use tidegate_planted::{Bug, is_planted};
 
-use super::{Entry, Flags, NodeData, Owner, Subscriptions};
-use crate::share::{OfGroup, Picked};
+use super::{Entry, Flags, Group, NodeData, Owner, Presence, Subscriptions};
+use crate::share::{GroupName, OfGroup, Picked};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// Members of a share group that are weighed in the time of one visit to a node, about: they stand side by side.
@@ -82,8 +82,6 @@ enum Whose {
     /// All, for a publication of the client with this hash.
     All(u64),
     Worker(u8),
-    /// A member of one share group.
-    Group(OfGroup),
 }
 
 impl Subscriptions {
@@ -94,9 +92,18 @@ impl Subscriptions {
         self.walk(topic, Whose::All(client), found);
     }
 
-    /// As [`Self::matches`], but only a member of one share group.
-    pub(crate) fn match_of_group(&self, of_group: OfGroup, topic: &str, found: &mut Matches) {
-        self.walk(topic, Whose::Group(of_group), found);
+    /// As [`Self::matches`], but only a member of one share group, whose filter matches the topic.
+    pub(crate) fn match_of_group(&self, OfGroup { group, client }: OfGroup, topic: &str, found: &mut Matches) {
+        found.clear();
+        let node = self.named.get(&group).copied();
+        node.into_iter().for_each(|node| self.pick_for(Group { node, name: group }, topic, client, found));
+    }
+
+    /// Whether a member of a share group takes a message at once.
+    pub(crate) fn is_ready(&self, group: GroupName) -> bool {
+        // Those who are ready stand in front.
+        let first = self.named.get(&group).and_then(|node| self.members(*node).next());
+        first.is_some_and(|member| member.options.presence() == Presence::Ready)
     }
 
     /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker
@@ -212,31 +219,30 @@ impl Subscriptions {
         let is_asked = |entry: &Entry| match whose {
             Whose::All(_) => true,
             Whose::Worker(worker) => entry.worker == worker,
-            Whose::Group(_) => false,
         };
         if data.flags.any(Flags::ONE) && is_asked(&data.entry) {
             found.filters += 1;
             found.receive(data.entry);
-        } else if data.flags.any(Flags::MANY) && !matches!(whose, Whose::Group(_)) {
+        } else if data.flags.any(Flags::MANY) {
             found.filters += 1;
             for entry in self.lists[data.list()].iter().filter(|entry| is_asked(entry)) {
                 found.receive(*entry);
             }
         }
-        let (client, only) = match whose {
-            Whose::All(client) => (client, None),
-            Whose::Group(OfGroup { group, client }) => (client, Some(group)),
-            Whose::Worker(_) => return,
-        };
-        if data.flags.any(Flags::GROUPS) {
-            for group in self.groups[&node].iter().filter(|group| only.is_none_or(|only| group.name == only)) {
-                let (picked, weighed) = self.pick(group.node, topic, client);
-                let second = self.members(group.node).last().filter(|_| is_planted(Bug::SharedWithTwo));
-                let picked = picked.into_iter().chain(second.copied());
-                found.picked.extend(picked.map(|entry| Picked { entry, group: group.name }));
-                found.visits += weighed / WEIGHED_PER_VISIT;
-            }
+        if let Whose::All(client) = whose
+            && data.flags.any(Flags::GROUPS)
+        {
+            self.groups[&node].iter().for_each(|group| self.pick_for(*group, topic, client, found));
         }
+    }
+
+    /// Adds the member that stands for a share group.
+    fn pick_for(&self, group: Group, topic: &str, client: u64, found: &mut Matches) {
+        let (picked, weighed) = self.pick(group.node, topic, client);
+        let second = self.members(group.node).last().filter(|_| is_planted(Bug::SharedWithTwo));
+        let picked = picked.into_iter().chain(second.copied());
+        found.picked.extend(picked.map(|entry| Picked { entry, group: group.name }));
+        found.visits += weighed / WEIGHED_PER_VISIT;
     }
 
     /// The members of a share group, those who are ready in front, then those who are online.

@@ -94,6 +94,8 @@ pub struct Subscriptions {
     lists: Slab<u32, Entries>,
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Groups, foldhash::fast::FixedState>,
+    /// The node of each share group.
+    named: HashMap<GroupName, NodeId, foldhash::fast::FixedState>,
     shapes: Shapes,
     /// Levels of the deepest filter there ever was.
     levels_max: usize,
@@ -140,6 +142,7 @@ impl Subscriptions {
             tree,
             lists: Slab::default(),
             groups: HashMap::default(),
+            named: HashMap::default(),
             shapes: Shapes::default(),
             levels_max: 0,
             entries: 0,
@@ -184,7 +187,7 @@ impl Subscriptions {
         let lists: usize = self.lists.iter().map(Entries::heap_bytes).sum();
         let groups: usize = self.groups.values().map(Groups::heap_bytes).sum();
         let tables = self.lists.heap_bytes() + self.groups.allocation_size() + self.shapes.heap_bytes();
-        self.tree.heap_bytes() + lists + groups + tables
+        self.tree.heap_bytes() + lists + groups + self.named.allocation_size() + tables
     }
 
     /// What a filter adds to the work of each match that somebody has to pay for: shapes that are not common and not in
@@ -340,6 +343,9 @@ impl Subscriptions {
         assert_eq!(entries, self.entries, "entries");
         assert_eq!(lists, self.lists.len(), "a list hangs on one node");
         assert_eq!(groups, self.groups.values().map(Groups::len).sum::<usize>(), "share groups");
+        let is_named = |group: &Group| self.named.get(&group.name) == Some(&group.node);
+        assert!(self.groups.values().flat_map(Groups::iter).all(is_named), "share groups have their names");
+        assert_eq!(groups, self.named.len(), "names of share groups");
         self.shapes.assert_sound();
         assert_eq!(shapes.len(), self.shapes.len(), "shapes");
         assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
@@ -389,6 +395,8 @@ impl Subscriptions {
         self.tree[filter].flags.0 |= Flags::GROUPS;
         let group = Group { node, name: GroupName::of(&self.filter(node)) };
         self.groups.entry(filter).or_default().push(group);
+        let earlier = self.named.insert(group.name, node);
+        assert!(earlier.is_none(), "two share groups have two names");
         node
     }
 
@@ -458,11 +466,13 @@ impl Subscriptions {
 
     fn forget_group(&mut self, filter: NodeId, group: NodeId) {
         let groups = self.groups.get_mut(&filter).expect("a filter with a group has a list of them");
-        groups.remove(group);
+        let name = groups.remove(group);
         if groups.is_empty() {
             self.groups.remove(&filter);
             self.tree[filter].flags.0 &= !Flags::GROUPS;
         }
+        let named = self.named.remove(&name);
+        assert!(named == Some(group), "a share group has one name");
     }
 
     fn forget_level(&mut self, parent: NodeId, node: NodeId) {

@@ -304,3 +304,16 @@ fn a_client_that_comes_back_to_a_full_disk_takes_what_is_kept_for_it() {
     assert!(again.contains("t < CONNACK success present"), "{again}");
     assert_eq!(heard_of(&again, "t", "fill"), 0, "it was noted that it has them");
 }
+
+/// Its publishers have their acknowledgements: of the member that is gone no disk was asked.
+#[test]
+fn what_a_member_of_a_share_group_leaves_to_one_on_a_full_disk_is_offered_again() {
+    let left = "x: CONNECT; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT; p: PUBLISH t 1 qos=1; p: PUBLISH t 2 qos=1";
+    let member = "s: CONNECT keep expiry=1000; s: SUBSCRIBE $share/g/t qos=1; s: drop";
+    let mut world = full(WorldOptions::default(), &format!("{member}; {left}"));
+    let passed = |world: &World| world.brokers().iter().map(|broker| broker.facts().shares_passed_on).sum::<u64>();
+    run(&mut world, "x: drop; wait 5000");
+    assert_eq!(passed(&world), 0, "the disk is full");
+    let later = run(&mut world, "disk-room; wait 1000; t: CONNECT keep id=s expiry=1000 recv=1000; t: auto; wait 1000");
+    assert_eq!((heard_of(&later, "t", "t"), passed(&world)), (2, 2), "{later}");
+}

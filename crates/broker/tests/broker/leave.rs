@@ -1,6 +1,6 @@
 //! What a member of a share group has whose session lives in memory alone goes to another when it is over.
 
-use tidegate_broker::BrokerLimits;
+use tidegate_broker::{BrokerLimits, InboxPolicy, SlowReader};
 use tidegate_machines::ledger::shard_of;
 
 use crate::support::{World, WorldOptions};
@@ -117,6 +117,9 @@ fn what_a_client_takes_nothing_of_goes_to_who_is_ready() {
     world.run(&publish(1..5, 1));
     let heard = world.run("wait 10000");
     assert_eq!((payloads(&heard, "x"), facts(&world)), (vec![], (0, 0)), "nobody else is there: {heard}");
+    let heard =
+        world.run(&format!("{} y: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1; wait 200", publish(5..8, 1)));
+    assert_eq!((payloads(&heard, "y"), facts(&world)), (vec![1, 2, 3, 4, 5, 6, 7], (7, 0)), "somebody comes: {heard}");
     let mut world = world_with(BrokerLimits::default());
     world.run("x: CONNECT recv=2; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
     world.run(&publish(1..5, 1));
@@ -136,6 +139,41 @@ fn what_is_kept_until_it_is_acknowledged_has_a_bound() {
     world.run("y: CONNECT; y: auto; y: SUBSCRIBE $share/g/t qos=1");
     let heard = world.run("x: drop");
     assert_eq!(payloads(&heard, "y"), [1, 2, 3], "{heard}");
+}
+
+#[test]
+fn what_another_has_no_room_for_is_offered_again_and_nobody_is_disconnected_for_it() {
+    for (policy, slow_reader) in [
+        (InboxPolicy::Refuse, SlowReader::Drop),
+        (InboxPolicy::DropOldest, SlowReader::Disconnect),
+        (InboxPolicy::DropOldest, SlowReader::Drop),
+    ] {
+        for home in ["", "@1"] {
+            let mut world = world_with(BrokerLimits {
+                clean_inbox_messages_max: 3,
+                clean_inbox_policy: policy,
+                slow_reader,
+                ..BrokerLimits::default()
+            });
+            world.run("x: CONNECT recv=3; x: SUBSCRIBE $share/g/t qos=1; p: CONNECT");
+            world.run(&publish(1..7, 1));
+            world.run(&format!("y{home}: CONNECT recv=1; y: SUBSCRIBE $share/g/t qos=1"));
+            let heard = world.run("x: drop; wait 2000");
+            assert_eq!(payloads(&heard, "y"), [1], "{heard}");
+            let heard = world.run("y: PUBACK 1; y: PUBACK 2; y: auto; y: PUBACK 3; wait 500");
+            assert_eq!(payloads(&heard, "y"), [2, 3, 4, 5, 6], "{policy:?}, {slow_reader:?}: {heard}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_has_room_for_in_a_minute_is_counted() {
+    let mut world = world_with(BrokerLimits { clean_inbox_messages_max: 1, ..BrokerLimits::default() });
+    world.run("x: CONNECT recv=1; x: SUBSCRIBE $share/g/t qos=1; z: CONNECT recv=1; z: SUBSCRIBE $share/g/t qos=1");
+    world.run(&format!("p: CONNECT; {}", publish(1..5, 1)));
+    world.run("y: CONNECT recv=1; y: SUBSCRIBE $share/g/t qos=1; x: drop; z: drop; wait 70000");
+    let lost: u64 = world.brokers().iter().map(|broker| broker.facts().dropped_inbox).sum();
+    assert_eq!(lost, 2, "one was sent, and one waits");
 }
 
 /// Its publisher waits for the disk of who has it now.
