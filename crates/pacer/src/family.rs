@@ -80,7 +80,7 @@ impl Commands for CampaignCommands {
             Command::Close { leases } | Command::Settle { leases } => WORK_OF_LEASE * leases.len(),
             Command::Spending { campaigns } => campaigns.len(),
             Command::Forget { campaigns } => campaigns.len(),
-            Command::Regain { regained: Regained { days, .. }, .. } => days.len(),
+            Command::Regain { regained: Regained { days, .. }, .. } => WORK_OF_LEASE * days.len().max(1),
             Command::Correct { leases } => leases.len(),
             _ => WORK_OF_PAGE,
         }

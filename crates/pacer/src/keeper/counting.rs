@@ -6,13 +6,18 @@ use std::cell::Cell;
 use futures_util::{StreamExt, stream};
 use tidegate_planted::{Bug, is_planted};
 
-use super::{Bidders, Keeper, PAGE, Shards, Treasury};
+use super::{Bidders, Keeper, Shards, Treasury};
 use crate::control::Search;
+use crate::limits::COMMANDS_WAITING_MAX;
 use crate::machine::{Command, Mark, Outcome, Regained};
 use crate::units::BudgetMicros;
 
 /// Accounts that are looked at at once: of each, the ledger reads some rows of a history.
 const ACCOUNTS_AT_ONCE: usize = 32;
+/// Campaigns of one account whose records are asked for at once. Those of all accounts leave half of what may wait for
+/// a shard to leases and wins.
+const COUNTED_AT_ONCE: usize = 64;
+const _: () = assert!(ACCOUNTS_AT_ONCE * COUNTED_AT_ONCE <= COMMANDS_WAITING_MAX / 2);
 /// Why something was paid that is not known.
 const WHY: &str = "the log of campaigns has lost its end, or is of an older backup than the ledger";
 
@@ -58,7 +63,7 @@ impl<S: Shards, B: Bidders, T: Treasury> Keeper<S, B, T> {
             }
         }
         let (mut is_counted, mut failed) = (true, None);
-        for some in search.regained().chunks(PAGE) {
+        for some in search.regained().chunks(COUNTED_AT_ONCE) {
             let asked: Vec<_> = some.iter().map(|regained| self.regain(regained)).collect();
             for ((regained, _), answer) in some.iter().zip(asked) {
                 let now = match answer.await {
