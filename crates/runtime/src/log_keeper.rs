@@ -34,6 +34,13 @@ const LOOK_WHILE_FULL: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// It comes so many times as late as the one before took, if that is less.
 const PAUSE_PART: u32 = 4;
+/// A compaction that has worked for so long rests...
+const WORK_BETWEEN_RESTS: Duration = Duration::from_millis(2);
+/// ... for so long...
+const REST: Duration = Duration::from_millis(6);
+/// ... again and again, until this long after its beginning. Then it goes on without a rest: it never falls behind what
+/// is written meanwhile.
+const RESTS_FOR: Duration = Duration::from_secs(20);
 /// How often damaged places, and segments that are still being written, are looked at again: an operator who has put a
 /// file right waits so long.
 pub const LOOK_AT_DAMAGE: Duration = Duration::from_secs(4);
@@ -259,7 +266,15 @@ impl<F: ShardFamily> Compacted<F> {
         durable: Option<&Durability>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Option<Compaction>, CompactError> {
-        let (rule, go_on) = (F::COMPACTION.under(pressure), || !stopped());
+        let mut pace = Pace::new(pressure, Instant::now());
+        let go_on = || {
+            if pace.is_time(Instant::now()) {
+                std::thread::sleep(REST);
+                pace.has_rested(Instant::now());
+            }
+            !stopped()
+        };
+        let rule = F::COMPACTION.under(pressure);
         match durable {
             Some(end) if pressure == Pressure::Full => {
                 compact_to(&self.snapshots, &self.reader, self.shards, end, rule, go_on)
@@ -303,6 +318,30 @@ impl<F: ShardFamily> Compacted<F> {
     }
 }
 
+/// When a compaction rests. Its reads and its use of the caches make syncs and turns of workers beside it longer.
+struct Pace {
+    /// It does not rest any more from then on.
+    until: Instant,
+    rested: Instant,
+}
+
+impl Pace {
+    /// A compaction begins. Where room is short, it does not rest.
+    fn new(pressure: Pressure, now: Instant) -> Pace {
+        Pace { until: if pressure == Pressure::None { now + RESTS_FOR } else { now }, rested: now }
+    }
+
+    /// Whether it is time for a rest.
+    fn is_time(&self, now: Instant) -> bool {
+        now < self.until && now - self.rested >= WORK_BETWEEN_RESTS
+    }
+
+    /// It goes on.
+    fn has_rested(&mut self, now: Instant) {
+        self.rested = now;
+    }
+}
+
 /// How much may be read again by now: so many bytes a second, and no more than a second's worth at once.
 pub struct Budget {
     per_second: u64,
@@ -335,5 +374,23 @@ impl Budget {
     /// Counts bytes that were read.
     pub fn count(&mut self, bytes: u64) {
         self.left -= bytes as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compaction_rests_often_for_a_while_and_never_where_room_is_short() {
+        let began = Instant::now();
+        let mut pace = Pace::new(Pressure::None, began);
+        assert!(!pace.is_time(began) && pace.is_time(began + WORK_BETWEEN_RESTS));
+        pace.has_rested(began + REST);
+        assert!(!pace.is_time(began + REST) && pace.is_time(began + REST + WORK_BETWEEN_RESTS));
+        assert!(!pace.is_time(began + RESTS_FOR), "it has to come to an end");
+        for pressure in [Pressure::Low, Pressure::Full] {
+            assert!(!Pace::new(pressure, began).is_time(began + WORK_BETWEEN_RESTS), "{pressure:?}");
+        }
     }
 }
