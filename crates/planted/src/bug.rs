@@ -143,6 +143,8 @@ pub enum Bug {
     SharedWithNobody,
     /// The session of a member of a share group ends at once, with what the group has given to it.
     SharedEndsAtOnce,
+    /// What a member of a share group has in memory is given to nobody when its session ends.
+    SharedInMemoryLost,
     /// The file DIRECTORY of another directory is taken for that of the logs beside it.
     ForeignDirectoryServed,
     /// A log is served whoever's it is, as the header of a segment says.

@@ -302,6 +302,7 @@ fn what_a_share_group_gets_twice_or_not_at_all_is_found() {
     let promises = ["what was acknowledged reaches every durable session"];
     is_found::<Gateway>(Bug::SharedWithNobody, &STORES, &promises);
     is_found::<Gateway>(Bug::SharedEndsAtOnce, &STORES, &promises);
+    is_found::<Gateway>(Bug::SharedInMemoryLost, &STORES, &promises);
 }
 
 /// Only a backup that was restored shows it.

@@ -28,7 +28,7 @@ use crate::share::{GroupName, OfGroup, Picked};
 impl<L: LogStore> Broker<L> {
     /// A session is about to end. Of those that have much and end together, few end in one turn.
     pub(super) fn leave_to_groups(&mut self, place: SessionIndex) {
-        if self.clients.sessions[place].slot.is_none() && !is_planted(Bug::SharedEndsAtOnce) {
+        if self.clients.sessions[place].slot.is_none() && !is_planted(Bug::SharedInMemoryLost) {
             let (left, _) = self.clients.leave(place, |_| true);
             self.intake.filter_work += left as u64 / LEFT_PER_WORK;
         }

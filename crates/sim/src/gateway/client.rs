@@ -420,9 +420,7 @@ impl SimClient {
                         self.rooms.remove(&interest.room);
                     } else {
                         must(reason <= interest.qos, "SUBACK grants no more than was asked", || format!("{reason}"))?;
-                        if self.durable {
-                            oracle.subscribed(self.index, &Interest { qos: reason, ..interest });
-                        }
+                        oracle.subscribed(self.index, &Interest { qos: reason, ..interest }, self.durable);
                     }
                 }
                 other => return Err(self.unexpected(&format!("SUBACK for {other:?}"))),

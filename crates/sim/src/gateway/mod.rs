@@ -22,7 +22,8 @@
 //!   reaches nobody; one of QoS 2 reaches nobody twice. A will that is under way when its client comes back may be lost
 //!   with the process.
 //! * Of each share group, a message is one member's, and what was acknowledged is somebody's, whoever goes and comes
-//!   back. With QoS 1 it may be given to another whose turn it was not, where members stall for long.
+//!   back, also of members whose sessions end with their connections, as long as the process lives. With QoS 1 it may
+//!   be given to another whose turn it was not, where members stall for long.
 //! * An outbox stays within its bound, however slowly its client reads.
 //!
 //! # What is not real

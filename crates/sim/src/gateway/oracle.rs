@@ -175,6 +175,8 @@ impl Oracle {
 
     /// The server may have ended the connection of a client that has not noticed.
     pub fn may_be_over(&mut self, client: ClientIndex) {
+        let sent = &self.sent;
+        self.groups.may_be_over(client, |name| sent.get(name).is_some_and(|sent| sent.acknowledged));
         let Some(name) = self.wills.may_be_over(client) else { return };
         let owed = self.subscribers(&self.sent[&name].topic, self.sent[&name].qos);
         self.sent.get_mut(&name).expect("it was just found").owed = owed;
@@ -210,6 +212,7 @@ impl Oracle {
     /// The process has ended. What it was told and is not durable may be lost, also where it was stopped.
     pub fn process_ended(&mut self) {
         self.wills.process_ended(self.now());
+        self.groups.process_ended();
     }
 
     /// A process serves.
@@ -222,12 +225,14 @@ impl Oracle {
         self.wills.counts
     }
 
-    /// SUBACK granted it to a session that outlives its connection.
-    pub fn subscribed(&mut self, client: ClientIndex, interest: &Interest) {
+    /// SUBACK granted it to a session that outlives its connection, if `is_durable`: else it matters only to others of
+    /// a share group.
+    pub fn subscribed(&mut self, client: ClientIndex, interest: &Interest, is_durable: bool) {
         note!(self.trace, "  client {client} is subscribed: {interest:?}");
-        match interest.room == POOL {
-            true => self.groups.joined(client),
-            false => _ = self.interests.entry(client).or_default().insert(interest.room.clone(), interest.qos),
+        if interest.room == POOL {
+            self.groups.joined(client, is_durable);
+        } else if is_durable {
+            self.interests.entry(client).or_default().insert(interest.room.clone(), interest.qos);
         }
     }
 
@@ -348,6 +353,11 @@ impl Oracle {
     /// Messages of share groups that one member heard and no other might.
     pub fn shared(&self) -> u64 {
         self.groups.shared
+    }
+
+    /// Messages of share groups that another member heard behind the end of a clean session that may have had them.
+    pub fn passed_on(&self) -> u64 {
+        self.groups.passed_on
     }
 
     /// The retained message of each topic must be one of these: the last acknowledged one, or one sent after it.

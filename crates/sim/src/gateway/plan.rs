@@ -67,8 +67,11 @@ impl Plan {
     /// Bytes that may wait for all clients of a worker: in half of the seeds so few that some wait for what others
     /// leave. By what was drawn already, so that seeds stay what they were.
     pub fn waiting_bytes_max(&self) -> u64 {
-        if self.clients.is_multiple_of(2) { 16 << 10 } else { 1 << 30 }
+        if self.clients.is_multiple_of(2) { 16 << 10 } else { Self::WAITING_BYTES_AMPLE }
     }
+
+    /// So many that nobody waits.
+    const WAITING_BYTES_AMPLE: u64 = 1 << 30;
 
     /// The plan of a seed, and what goes wrong with its machine.
     pub fn draw(chance: &mut Chance) -> (Plan, Faults) {
@@ -145,7 +148,7 @@ impl Plan {
         self.clients = chance.within(6..=10) as usize;
         self.ticks = chance.within(400..=1_200);
         let stalled_ms = *chance.one_of(&[500, ShareHabits::NONE.stalled_ms]);
-        self.shares = ShareHabits { groups: chance.within(1..=2) as usize, stalled_ms };
+        self.shares = ShareHabits { groups: chance.within(1..=2) as usize, clean: false, stalled_ms };
         self.share_strategy = *chance.one_of(&[
             ShareStrategy::RoundRobin,
             ShareStrategy::RoundRobin,
@@ -154,6 +157,9 @@ impl Plan {
             ShareStrategy::HashClient,
         ]);
         self.weather.reset = chance.within(0..=8);
+        // Where memory is scarce, what a clean session has may be lost.
+        let is_scarce = self.waiting_bytes_max() < Self::WAITING_BYTES_AMPLE;
+        self.shares.clean = !is_scarce && chance.happens(700);
     }
 
     /// Connections break often and leave wills, all in one room, over several logs, and the process is killed while

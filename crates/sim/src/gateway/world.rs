@@ -184,6 +184,7 @@ impl<S: Store> Workload<S> for Gateway {
             ("a repetition", oracle.repetitions),
             ("a delayed message", oracle.delayed),
             ("a message of a share group", oracle.shared()),
+            ("a message that a clean session has left", oracle.passed_on()),
             ("a will that is owed", oracle.wills().owed),
             ("a will that is owed after its delay", oracle.wills().delayed),
             ("a will that a CONNECT has waited for", oracle.wills().waited_for),

@@ -1,4 +1,4 @@
-//! What a client has to do with share groups: some publish to a pool, and those with a session take from it together.
+//! What a client has to do with share groups: some publish to a pool, and others take from it together.
 //!
 //! ```text
 //!   any client ─▶ pool/2 ─▶ $share/g0/pool/#: clients 0, 2, 4 …    each message to one of them
@@ -16,13 +16,15 @@ use crate::gateway::oracle::POOL;
 pub struct ShareHabits {
     /// How many groups; with none nobody publishes to the pool.
     pub groups: usize,
+    /// Whether clients join them whose sessions end with their connections.
+    pub clean: bool,
     /// After so long a member that takes nothing has its messages given to others, in milliseconds.
     pub stalled_ms: u64,
 }
 
 impl ShareHabits {
     /// Nothing is shared.
-    pub const NONE: ShareHabits = ShareHabits { groups: 0, stalled_ms: 60_000 };
+    pub const NONE: ShareHabits = ShareHabits { groups: 0, clean: false, stalled_ms: 60_000 };
 
     /// Whether what a member does not take may be given to another within a run.
     pub fn passes_on(self) -> bool {
@@ -38,7 +40,8 @@ impl SimClient {
 
     /// Whether the next subscription is to its group.
     pub(super) fn joins(&mut self) -> bool {
-        self.durable && self.shares.groups > 0 && !self.rooms.contains_key(POOL) && self.chance.happens(600)
+        let may_join = self.durable || self.shares.clean;
+        may_join && self.shares.groups > 0 && !self.rooms.contains_key(POOL) && self.chance.happens(600)
     }
 
     /// The filter of its group.

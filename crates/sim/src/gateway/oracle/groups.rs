@@ -8,6 +8,9 @@
 //! all else nobody knows who had it.
 //! ```
 //!
+//! What a member has whose session ends with its connection is in memory: others are owed it as long as the process
+//! lives. What is on the disk is owed only to those who keep it there.
+//!
 //! What is sent again may be several members': another one may be picked then.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +32,8 @@ struct GroupCopy {
     has_qos_1: bool,
     /// The session of a member ended that may have had it.
     may_repeat: bool,
+    /// A member of a clean session was the last one that has left and may have had it.
+    by_clean: Option<ClientIndex>,
     hearers: BTreeSet<ClientIndex>,
     /// All hearers so far had it with QoS 2.
     is_begun_only: bool,
@@ -39,12 +44,17 @@ struct GroupCopy {
 pub(super) struct Groups {
     count: usize,
     passes_on: bool,
-    members: BTreeSet<ClientIndex>,
+    /// Whether each one's session outlives its connection.
+    members: BTreeMap<ClientIndex, bool>,
+    /// Groups of which a member had a clean session.
+    in_memory: BTreeSet<usize>,
     /// Whose sessions end, as far as they know; the server may not have heard yet.
     leaving: BTreeSet<ClientIndex>,
     messages: BTreeMap<MessageName, Vec<GroupCopy>>,
     /// Messages of a group that were heard by one member and had to be.
     pub shared: u64,
+    /// Messages that were heard by another member behind the end of a clean session that may have had them.
+    pub passed_on: u64,
 }
 
 impl Groups {
@@ -58,8 +68,25 @@ impl Groups {
     }
 
     /// SUBACK granted a client its group.
-    pub fn joined(&mut self, client: ClientIndex) {
-        self.members.insert(client);
+    pub fn joined(&mut self, client: ClientIndex, is_durable: bool) {
+        self.members.insert(client, is_durable);
+        if !is_durable {
+            self.in_memory.insert(self.group_of(client));
+        }
+    }
+
+    /// The server may have ended the connection of a client that has not noticed: a clean session is over then.
+    pub fn may_be_over(&mut self, client: ClientIndex, is_kept: impl Fn(&MessageName) -> bool) {
+        if self.members.get(&client) == Some(&false) {
+            self.left(client, is_kept);
+        }
+    }
+
+    /// What was in memory is gone.
+    pub fn process_ended(&mut self) {
+        for copies in self.messages.values_mut() {
+            self.in_memory.iter().for_each(|group| copies[*group].is_free = true);
+        }
     }
 
     /// A client's session ends. `is_kept` says of which messages their publishers know that they are kept.
@@ -68,12 +95,14 @@ impl Groups {
             return;
         }
         let group = self.group_of(client);
-        self.members.remove(&client);
+        let is_clean = self.members.remove(&client) == Some(false);
         self.leaving.insert(client);
-        let has_others = self.members.iter().any(|other| other % self.count == group);
+        let mut of_group = self.members.iter().filter(|(other, _)| *other % self.count == group);
+        let has_others = of_group.any(|(_, is_durable)| is_clean || *is_durable);
         for (name, copies) in &mut self.messages {
             let copy = &mut copies[group];
             copy.may_repeat = true;
+            copy.by_clean = is_clean.then_some(client);
             copy.is_free |= !(has_others && copy.has_qos_1 && is_kept(name));
         }
     }
@@ -85,12 +114,13 @@ impl Groups {
 
     /// A message of the pool is sent.
     pub fn sent(&mut self, name: MessageName, qos: u8) {
-        let of_group = |set: &BTreeSet<ClientIndex>, group| set.iter().any(|client| client % self.count == group);
+        let is_of = |client: &ClientIndex, group| client % self.count == group;
         let copy = |group| GroupCopy {
-            is_owed: qos > 0 && of_group(&self.members, group),
-            is_free: of_group(&self.leaving, group),
+            is_owed: qos > 0 && self.members.keys().any(|client| is_of(client, group)),
+            is_free: self.leaving.iter().any(|client| is_of(client, group)),
             has_qos_1: qos == 1,
             may_repeat: false,
+            by_clean: None,
             hearers: BTreeSet::new(),
             is_begun_only: true,
         };
@@ -104,6 +134,7 @@ impl Groups {
         let copy = &mut self.messages.get_mut(&name).expect("it was sent to the pool")[group];
         copy.is_begun_only &= qos == 2;
         let is_first = copy.hearers.is_empty();
+        self.passed_on += u64::from(copy.by_clean.take_if(|left| *left != client).is_some());
         copy.hearers.insert(client);
         // What has QoS 2 stays with its member, whether it was begun or not.
         let is_one = !copy.is_free && !copy.may_repeat && !is_resent && (copy.is_begun_only || !passes_on);
@@ -124,7 +155,7 @@ impl Groups {
     pub fn owed(&self, name: MessageName) -> impl Iterator<Item = ClientIndex> + '_ {
         let copies = self.messages.get(&name).into_iter().flatten().enumerate();
         let missing = copies.filter(|(_, copy)| copy.is_owed && !copy.is_free && copy.hearers.is_empty());
-        missing.filter_map(|(group, _)| self.members.iter().find(|client| self.group_of(**client) == group).copied())
+        missing.filter_map(|(group, _)| self.members.keys().find(|client| self.group_of(**client) == group).copied())
     }
 }
 
@@ -136,7 +167,7 @@ mod tests {
 
     fn of_two_members(passes_on: bool) -> Groups {
         let mut groups = Groups::new(2, passes_on);
-        [0, 2, 1].into_iter().for_each(|client| groups.joined(client));
+        [0, 2, 1].into_iter().for_each(|client| groups.joined(client, true));
         groups.sent(NAME, 2);
         groups
     }
@@ -174,5 +205,29 @@ mod tests {
         groups.sent((9, 3), 1);
         assert_eq!(groups.owed((9, 3)).collect::<Vec<_>>(), [0, 1]);
         assert!(!groups.may_come_late((9, 3)));
+    }
+
+    #[test]
+    fn what_is_in_memory_is_owed_to_others_while_the_process_lives() {
+        let mut groups = Groups::new(1, false);
+        [(0, false), (1, false), (2, true)].into_iter().for_each(|(client, kept)| groups.joined(client, kept));
+        groups.sent(NAME, 1);
+        groups.may_be_over(2, |_| true);
+        groups.may_be_over(1, |_| true);
+        assert_eq!(groups.owed(NAME).collect::<Vec<_>>(), [0], "the durable one stays, and either may hear it");
+        groups.heard(0, NAME, 1, false).expect("it was another's");
+        assert_eq!(groups.passed_on, 1);
+        groups.sent((9, 2), 1);
+        groups.process_ended();
+        assert_eq!(groups.owed((9, 2)).count(), 0);
+    }
+
+    #[test]
+    fn what_is_on_the_disk_is_owed_to_nobody_who_keeps_nothing_there() {
+        let mut groups = Groups::new(1, false);
+        [(0, false), (1, true)].into_iter().for_each(|(client, kept)| groups.joined(client, kept));
+        groups.sent(NAME, 1);
+        groups.left(1, |_| true);
+        assert_eq!(groups.owed(NAME).count(), 0);
     }
 }
