@@ -225,12 +225,16 @@ impl Campaigns {
         Ok((What::Put { number, id: id.into(), plan: Box::new(plan), by: by.into(), merged }, outcome))
     }
 
-    fn open(&self, wanted: &[LeaseWanted]) -> (Option<What>, Outcome) {
+    fn open(&self, wanted: &[LeaseWanted], clock: TimeMs) -> (Option<What>, Outcome) {
         let (mut leased, mut leases, mut outcomes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for wanted in wanted {
             let counter = self.openings.opened() + 1 + leases.len() as u64;
             if self.leases.len() + leases.len() >= LEASES_MAX {
                 outcomes.push(Err(NoLease::TooMany));
+                continue;
+            }
+            if self.campaigns.get(&wanted.campaign).is_some_and(|campaign| campaign.is_over(wanted.day, clock)) {
+                outcomes.push(Err(NoLease::ZoneChanged));
                 continue;
             }
             outcomes.push(self.leasable(&mut leased, *wanted, Campaign::holdable).map(|amount| {
@@ -370,7 +374,7 @@ impl Machine for Campaigns {
                 Some(number) => append(What::Ended { number: *number, by: by.clone() }, Outcome::Done),
             },
             Command::Forget { campaigns } => maybe((self.forget(campaigns), Outcome::Done)),
-            Command::Open { wanted } => maybe(self.open(wanted)),
+            Command::Open { wanted } => maybe(self.open(wanted, given.clock)),
             Command::Win { wins } => maybe(self.win(wins, given.allowed.win_deadline_ms)),
             Command::Lose { bids } => maybe(self.lose(bids)),
             Command::Retire { leases } => maybe((self.retire(leases), Outcome::Done)),

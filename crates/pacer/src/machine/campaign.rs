@@ -143,6 +143,12 @@ impl Campaign {
         zone::find(&self.plan.zone).is_some_and(|zone| zone::day_at(&zone, at).number == day)
     }
 
+    /// Whether today has begun, and it is a later day than this one. Who asks for money looks at its clock some
+    /// milliseconds before it is asked for, and what was spent in another zone may count as today's already.
+    pub fn is_over(&self, day: i32, clock: TimeMs) -> bool {
+        self.days.begun_behind(day).any(|begun| self.is_today(begun, clock))
+    }
+
     /// Which days of its zone count as today of the zone of another plan: all in which some of today is.
     pub fn merged(&self, plan: &Plan, clock: TimeMs) -> Option<MergedDays> {
         if self.plan.zone == plan.zone || is_planted(Bug::DaysOfZoneApart) {

@@ -220,8 +220,8 @@ pub enum Change {
 pub enum NoLease {
     /// No campaign has this number, or it has ended.
     CampaignUnknown,
-    /// Its plan has changed since it was asked for, and another day is today in the zone of the new one: it is asked
-    /// for again when that is known.
+    /// Its plan has changed since it was asked for, and another day is today in the zone of the new one, or that day is
+    /// over: it is asked for again when that is known.
     ZoneChanged,
     /// The budget is spent or leased.
     BudgetUsed,

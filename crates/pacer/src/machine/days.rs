@@ -135,6 +135,11 @@ impl Days {
         }
     }
 
+    /// Days behind this one for which something counts.
+    pub fn begun_behind(&self, number: i32) -> impl Iterator<Item = i32> + '_ {
+        self.known.iter().map(|day| day.number).filter(move |day| *day > number)
+    }
+
     /// Whether money can have been leased for this day.
     pub fn may_have(&self, number: i32) -> bool {
         self.is_forgotten(number) || self.find(number).is_some()

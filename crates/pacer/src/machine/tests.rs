@@ -308,6 +308,19 @@ fn another_zone_gives_no_second_cap_where_records_are_ahead_of_the_clock() {
     driven.state.assert_sound();
 }
 
+/// Whoever asks has looked at the clock before midnight, and has heard of the new zone since.
+#[test]
+fn another_zone_gives_no_cap_for_a_day_that_is_just_over() {
+    let mut driven = Driven::new();
+    driven.put("shoes", in_zone("UTC"));
+    driven.now = TimeMs(100 * DAY_MS + 15 * 3_600_000 + 10);
+    assert_eq!(driven.open(1, 30, 100).map(|lease| lease.amount.0), Ok(30));
+    driven.put("shoes", in_zone("Asia/Tokyo"));
+    assert_eq!(driven.open(1, 40, 100), Err(NoLease::ZoneChanged), "it was yesterday there, 10 ms ago");
+    assert_eq!(driven.open(1, 40, 101).map(|lease| lease.amount.0), Ok(10));
+    driven.state.assert_sound();
+}
+
 /// Whoever asks has not heard of the new zone, and says a day that is over there, or has not begun.
 #[test]
 fn what_is_asked_for_by_the_zone_of_before_is_leased_for_no_day() {
