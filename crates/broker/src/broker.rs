@@ -223,7 +223,7 @@ impl<L: LogStore> Broker<L> {
         // A shard may have failed just now.
         self.run_deferred_disconnects(now);
         self.publish_facts(now);
-        worked || self.clients.has_left()
+        worked || self.clients.has_left() && !self.intake.is_pressed
     }
 
     fn publish_facts(&mut self, now: TimeMs) {
