@@ -16,7 +16,7 @@ const FOUND: &[Found] = &[
     ("gateway", Bug::ClockJumpFollowed, Stream, &[2, 19]),
     ("gateway", Bug::DueBeforeServing, Local, &[1]),
     ("gateway", Bug::DueBeforeServing, Stream, &[1]),
-    ("gateway", Bug::FenceIgnored, Stream, &[2, 168]),
+    ("gateway", Bug::FenceIgnored, Stream, &[2, 622]),
     ("gateway", Bug::LossNotSeen, Local, &[9]),
     ("gateway", Bug::OverdueWillDropped, Local, &[33]),
     ("gateway", Bug::ReplyBeforeSync, Local, &[3, 23]),

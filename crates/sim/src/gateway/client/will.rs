@@ -82,6 +82,7 @@ impl SimClient {
         if with_will {
             oracle.may_be_over(self.index);
         }
+        oracle.says_goodbye(self.index);
         self.goodbye = goodbye;
         encode_disconnect(&mut self.output, self.version, reason, None, None, None);
     }
